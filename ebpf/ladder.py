@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ebpf.backends import choose_backend
 from ebpf.ladder_bpftrace import bpftrace_ladder
-from ebpf.observer import CoreObserver
+from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import HostError, UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.ladder import CLASSES, FOLLOWED, REST, Ladder
@@ -40,6 +40,8 @@ class LadderRequest:
 
     sample, reader and symbols are CO-RE's: bpftrace follows each read call, and begins there
     symbols: the engine's file that names its queries and where it reads; None: those of the default engine
+    kind: of the queries to follow; None: the first of the engine's that is called
+    query_symbol: the function that is a query, in place of the engine's; `kind` is then a name for its calls
     """
 
     pid: int
@@ -48,6 +50,8 @@ class LadderRequest:
     reader: bool = True
     backend: str = "auto"
     symbols: Path | None = None
+    kind: str | None = None
+    query_symbol: str | None = None
 
 
 def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Observer:
@@ -58,7 +62,7 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
             mend=f"1 (each query) to {_MOST_SAMPLE}",
         )
     if choose_backend(request.backend, LADDER_BACKENDS) == "bpftrace":
-        if request.start == "query":
+        if request.start == "query" or request.kind is not None or request.query_symbol is not None:
             raise HostError(
                 "the ladder by bpftrace begins at the read call, not at the query",
                 means="the CO-RE programs, which find the engine's functions, do not run here",
@@ -66,8 +70,7 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
             )
         return bpftrace_ladder(children, request.pid, out)
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--start", request.start]
-    if request.symbols is not None:
-        arguments += ["--symbols", str(request.symbols)]
+    arguments += query_arguments(request.symbols, request.kind, request.query_symbol)
     if not request.reader:
         arguments.append("--no-reader")
     return CoreObserver("ladder", f"latency ladder of one query in {request.sample}", children, arguments, out)
@@ -95,8 +98,10 @@ def ladder_checks(ladder: Ladder, rx_lat_us: float | None = None) -> list[Check]
 def _counted(ladder: Ladder) -> Iterator[Check]:
     total = ladder.total
     ended = f" (process {ladder.pid} ended in the window)" if ladder.process_ended else ""
-    if total.count:
-        yield Check("ladder queries", Verdict.OK, f"{total.count:,} followed from start to end")
+    several = ladder.several.queries if ladder.several is not None else 0
+    if total.count or several:
+        told = f", {several:,} of them of several reads" if several else ""
+        yield Check("ladder queries", Verdict.OK, f"{total.count + several:,} followed from start to end{told}")
     elif ladder.finished:
         held = ", ".join(f"{rung.count:,} {rung.name}" for rung in ladder.classes if rung.count)
         verdict = Verdict.NOTE if ladder.of_class("no_read").count == ladder.finished else Verdict.WARN
@@ -116,6 +121,16 @@ def _counted(ladder: Ladder) -> Iterator[Check]:
 
 
 def _adds_up(ladder: Ladder) -> Iterator[Check]:
+    for whole, parts in ladder.with_parts:
+        sound = {part.count for part in parts.parts} == {whole.count} and abs(
+            parts.mean_ns - whole.mean_ns
+        ) <= _PARTS_NS
+        yield Check(
+            f"ladder sum of {whole.name}",
+            Verdict.OK if sound else Verdict.FAILED,
+            f"parts {parts.mean_ns / 1e3:.2f} us, query {whole.mean_ns / 1e3:.2f} us",
+            "" if sound else "the parts are not of the same queries, or overlap",
+        )
     if not ladder.total.count:
         return
     uneven = [rung.name for rung in ladder.stages if rung.count != ladder.total.count]
@@ -166,7 +181,10 @@ def _stepped(ladder: Ladder) -> Iterator[Check]:
 def _other_classes(ladder: Ladder) -> Iterator[Check]:
     if not ladder.finished:
         return
+    by_parts = {whole.name for whole, _ in ladder.with_parts}
     for name in _ODD_CLASSES:
+        if name in by_parts:
+            continue
         share = ladder.of_class(name).count / ladder.finished
         if share > _ODD:
             yield Check(
@@ -217,7 +235,7 @@ def _engine(ladder: Ladder, rx_lat_us: float | None) -> Iterator[Check]:
     yield Check(
         "ladder and engine",
         verdict,
-        f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, of it the probes {ladder.probe_ns / 1e3:.2f}, "
+        f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, of it the probes {ladder.any_probe_ns / 1e3:.2f}, "
         f"rx.lat {by_engine:.2f} us (rest {100 * share:+.1f} %)",
         why,
     )

@@ -10,7 +10,7 @@ from ground.system.binaries import built_binary
 from ground.system.control import ControlledProgram
 from ground.system.process import Children
 
-__all__ = ("CoreObserver", "loader_binary")
+__all__ = ("CoreObserver", "loader_binary", "query_arguments")
 
 
 def loader_binary() -> Path | None:
@@ -19,6 +19,12 @@ def loader_binary() -> Path | None:
         return built_binary("ioflame-ebpf")
     except HostError:
         return None
+
+
+def query_arguments(symbols: Path | None, kind: str | None, query_symbol: str | None) -> list[str]:
+    """Which calls are queries, as the programs that follow them are told; None: their defaults."""
+    named = {"--symbols": symbols, "--kind": kind, "--query-symbol": query_symbol}
+    return [word for option, value in named.items() if value is not None for word in (option, str(value))]
 
 
 class CoreObserver:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.observer import CoreObserver
+from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
@@ -33,6 +33,7 @@ class TailRequest:
     linger:   seconds that queries under way at the window's end are waited for; expected: of the window
     force:    follow them even where the traps take more than 5 % of a CPU
     symbols:  the engine's file that names its queries; None: those of the default engine
+    kind, query_symbol: which queries, as of a `LadderRequest`
     ring_bytes: of the ring that records go through; None: the program's own
     """
 
@@ -45,6 +46,8 @@ class TailRequest:
     force: bool = False
     symbols: Path | None = None
     ring_bytes: int | None = None
+    kind: str | None = None
+    query_symbol: str | None = None
 
 
 def tail_observer(request: TailRequest, children: Children, directory: Path) -> CoreObserver:
@@ -60,8 +63,7 @@ def tail_observer(request: TailRequest, children: Children, directory: Path) -> 
     arguments += ["--recording", str(directory / Files.RECORD_STACKS)]
     if request.threshold_us is not None:
         arguments += ["--threshold", str(request.threshold_us)]
-    if request.symbols is not None:
-        arguments += ["--symbols", str(request.symbols)]
+    arguments += query_arguments(request.symbols, request.kind, request.query_symbol)
     if request.ring_bytes is not None:
         arguments += ["--ring-bytes", str(request.ring_bytes)]
     if request.force:
@@ -99,6 +101,8 @@ def _counted(recorded: Recorded) -> Iterator[Check]:
             "a window in which it has queries; ioflame doctor",
         )
         return
+    for note in recorded.notes:
+        yield Check("tail start", Verdict.NOTE, note)
     yield Check(
         "tail queries",
         Verdict.OK,

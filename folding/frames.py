@@ -1,4 +1,4 @@
-"""Compares the frames of two sides, each of many profiles: one call of `stackfold diff --runs`."""
+"""Compares the frames of two sides, each of many profiles or of a folded text: one call of `stackfold diff --runs`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from folding.stackfold import stackfold_binary
+from folding.stackfold import run_stackfold, stackfold_binary
 from ground.results.frame_differences import FrameDifferences, read_frame_differences
 from ground.system.atomic_files import write_json
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
 
-__all__ = ("ProfileRun", "compare_frames")
+__all__ = ("ProfileRun", "compare_folded", "compare_frames")
 
 _TIMEOUT = 600
 
@@ -64,6 +64,22 @@ def compare_frames(
         argv = [stackfold_binary(), "diff", "--runs", str(asked), "-o", str(out), *rules]
         capture(argv, timeout=_TIMEOUT).require("stackfold diff")
     return read_frame_differences(out)
+
+
+def compare_folded(sides: Sequence[tuple[str, Path, float]], out: Path) -> FrameDifferences:
+    """The frames of the second side's folded text against the first's, kept in the file `out`. Without intervals: the
+    weights are no numbers of samples.
+
+    sides: name, text, and what the whole of it costs, us a query. MeasurementError where one cannot be read
+    """
+    with scratch_directory() as place:
+        runs = []
+        for number, (name, text, us) in enumerate(sides):
+            profile = place / f"{number}.json"
+            run_stackfold(["--kernel", str(text)], profile).require(f"stackfold on {text}")
+            runs.append((name, [ProfileRun(profile, 1, us)]))
+        # Names that are guessed for one would hide what is in one side alone.
+        return compare_frames(runs, out, intervals="samples", matching="canonical")
 
 
 def _run(run: ProfileRun) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Names for where followed queries waited: stackfold reads the stacks that the eBPF room wrote."""
+"""Names for where followed queries waited and ran: stackfold reads the stacks that the eBPF room wrote."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from folding.locks import LockRules, lock_of
 from folding.stackfold import run_stackfold
-from ground.results.profile import FoldedStack, read_profile
+from ground.results.profile import OTHER, FoldedStack, read_profile
 from ground.system.atomic_files import check_readable
 
 __all__ = ("WaitPlace", "fold_wait_places", "place_of", "wait_places")
@@ -25,17 +25,19 @@ _NAMELESS = "[no stack]"
 
 @dataclass(frozen=True)
 class WaitPlace:
-    """Where queries waited.
+    """Where queries waited, or ran.
 
-    state:  one of STATES
+    state:  one of STATES, or `on_cpu`
     frames: root first, kernel frames marked `_[k]`
     where:  the frame that waits: of a lock or a condition the first that is none of their primitives, elsewhere the
             first that is none of the C library's
+    owner:  what the category of the stack is called by the rules
     """
 
     state: str
     frames: tuple[str, ...]
     where: str
+    owner: str = OTHER
 
 
 def fold_wait_places(recording: Path, profile: Path, rules: str, locks: LockRules) -> dict[int, WaitPlace]:
@@ -45,13 +47,18 @@ def fold_wait_places(recording: Path, profile: Path, rules: str, locks: LockRule
     """
     argv = ["--kernel", "--no-inlines", "--event", _EVENT, str(check_readable(recording))]
     run_stackfold(argv, profile, rules, [_VIEW]).require(f"stackfold on {recording}")
-    return wait_places(read_profile(profile).each_stack(_VIEW), locks)
+    folded = read_profile(profile)
+    labels = {row["name"]: row["label"] or row["name"] for row in folded.views[_VIEW].report["rows"]}
+    return wait_places(folded.each_stack(_VIEW), locks, labels)
 
 
-def wait_places(stacks: Iterable[FoldedStack], locks: LockRules) -> dict[int, WaitPlace]:
-    """A place is a thread of its number, called by its state."""
+def wait_places(
+    stacks: Iterable[FoldedStack], locks: LockRules, labels: Mapping[str, str] | None = None
+) -> dict[int, WaitPlace]:
+    """A place is a thread of its number, called by its state. labels: of the categories; their names without."""
+    called = labels or {}
     return {
-        stack.tid: WaitPlace(stack.comm, stack.frames, _where(stack, locks))
+        stack.tid: WaitPlace(stack.comm, stack.frames, _where(stack, locks), called.get(stack.category, stack.category))
         for stack in stacks
         if stack.tid is not None
     }

@@ -14,7 +14,10 @@ from ground.results.ladder import ProbedFunction, Trap
 from ground.results.query_records import PARTS, Pilot, QueryRecord, Recorded, RecordFile, Span
 from ground.results.states import STATES
 from ground.results.tail import (
+    BesideRow,
+    CpuRow,
     MixRow,
+    Strip,
     Tail,
     TailGroup,
     TailRow,
@@ -31,16 +34,19 @@ PLACES: Mapping[int, WaitPlace] = {
     1: WaitPlace("sleep", ("start", "Get", "planted_nap", "clock_nanosleep", "hrtimer_[k]"), "planted_nap"),
     2: WaitPlace("lock", ("start", "Get", "Cache::Lookup", "pthread_mutex_lock", "futex_[k]"), "Cache::Lookup"),
     3: WaitPlace("io", ("start", "Get", "pread64", "io_schedule_[k]"), "pread64"),
+    4: WaitPlace("on_cpu", ("start", "Get", "crc32c"), "crc32c", "verify block checksums"),
+    5: WaitPlace("on_cpu", ("start", "Get", "pread64", "vfs_read_[k]"), "pread64", "the read call: libc and kernel"),
 }
 
 _RECORD = [
     ("begin_ns", "Q"), ("end_ns", "Q"), ("own_ns", "Q"), ("bytes", "Q"), ("parts", "9Q"), ("tid", "I"), ("weight", "I"),
     ("reads", "I"), ("min_flt", "I"), ("maj_flt", "I"), ("flags", "H"), ("spans", "H"), ("waits_beyond", "H"),
-    ("requests_beyond", "H"), ("unused", "I"),
+    ("requests_beyond", "H"), ("samples", "I"),
 ]  # fmt: skip
 _SPAN = [
     ("at", "3Q"), ("place", "I"), ("who", "I"), ("kind", "H"), ("part", "H"), ("awaited", "H"), ("state", "H"),
-    ("bytes", "I"), ("device", "I"),
+    ("bytes", "I"), ("device", "I"), ("reads_beside", "H"), ("writes_beside", "H"), ("others_beside", "H"),
+    ("kib_beside", "H"),
 ]  # fmt: skip
 
 
@@ -56,7 +62,8 @@ def file_bytes(records: Sequence[QueryRecord], **instead: object) -> bytes:
     """`records.bin` of these. instead: of its description"""
     description = {
         "schema": 1, "clock": "CLOCK_MONOTONIC", "clocks": [1, 2], "record": _described(_RECORD),
-        "span": _described(_SPAN), "parts": list(PARTS), "states": list(STATE_NAMES), "kinds": ["wait", "request"],
+        "span": _described(_SPAN), "parts": list(PARTS), "states": list(STATE_NAMES),
+        "kinds": ["wait", "request", "sample"],
         **instead,
     }  # fmt: skip
     text = json.dumps(description).encode()
@@ -67,10 +74,10 @@ def file_bytes(records: Sequence[QueryRecord], **instead: object) -> bytes:
             struct.pack(
                 "<4Q9Q5I4HI", one.begin_ns, one.end_ns, one.own_ns, one.bytes, *one.parts, one.tid, one.weight,
                 one.reads, one.min_flt, one.maj_flt, int(one.slow), len(one.spans), one.waits_beyond,
-                one.requests_beyond, 0,
+                one.requests_beyond, one.sampled,
             )
         )  # fmt: skip
-        out += [struct.pack("<3Q2I4H2I", *span) for span in one.spans]
+        out += [struct.pack("<3Q2I4H2I4H", *span) for span in one.spans]
     return b"".join(out)
 
 
@@ -80,6 +87,15 @@ def wait(left: int, woken: int, runs: int, state: str, place: int, who: int = 0,
     return Span(left, woken, runs, place, who, 0, PARTS.index(part), awaited, STATE_NAMES.index(state), 0, 0)
 
 
+def sample(at: int, place: int) -> Span:
+    return Span(at, at, at, place, 0, 2, 0, 0, 0, 0, 0)
+
+
+def request(begun: int, issued: int, completed: int, reads: int = 0, writes: int = 0, kib: int = 0) -> Span:
+    """reads, writes, kib: that the device had besides"""
+    return Span(begun, issued, completed, 0, 0, 1, 0, 0, 0, 4096, 254 << 20, reads, writes, 0, kib)
+
+
 def query(begin_us: float, us: float, *spans: Span, slow: bool = False, reads: int = 1, tid: int = 7) -> QueryRecord:
     """A query; the points of its spans are us from its begin. What is not waited is on the CPU."""
     begin = START + round(begin_us * 1000)
@@ -87,15 +103,16 @@ def query(begin_us: float, us: float, *spans: Span, slow: bool = False, reads: i
     parts = [0] * len(PARTS)
     placed = []
     for span in spans:
-        if not span.is_request:
+        if not span.kind:
             parts[span.part] += (span.woken - span.left) * 1000
             parts[PARTS.index("run_queue")] += (span.runs - span.woken) * 1000
         left, woken, runs = (begin + 1000 * at for at in (span.left, span.woken, span.runs))
         placed.append(span._replace(left=left, woken=woken, runs=runs))
     parts[0] = ns - sum(parts)
     assert parts[0] >= 0
+    sampled = sum(span.kind == 2 for span in spans)
     return QueryRecord(
-        begin, begin + ns, 2000, 4096 * reads, tuple(parts), tid, 1, reads, 0, 0, slow, tuple(placed), 0, 0
+        begin, begin + ns, 2000, 4096 * reads, tuple(parts), tid, 1, reads, 0, 0, slow, tuple(placed), 0, 0, sampled
     )
 
 
@@ -161,4 +178,17 @@ def tail() -> Tail:
         rows, Interval(4100.0, 3900.0, 4300.0, 80),
         [MixRow(1, 0.9, 1.0, 4200.0, 200.0), MixRow(3, 0.1, 0.0, 5200.0, None)], 250.0, 3850.0, (3.1, 2.2), 0, [worst],
         ["2 queries had not ended 2.0 s after the window: they are not shown"],
+        [
+            CpuRow("the read call: libc and kernel", 70.0, 40.0, Interval(30.0, 25.0, 35.0, 60)),
+            CpuRow("verify block checksums", 30.0, 10.0, Interval(20.0, -1.0, 41.0, 60)),
+        ],
+        (412, 903),
+        [
+            BesideRow("writes that the device had", "requests", 6.0, 0.5, Interval(5.5, 5.0, 6.0, 60)),
+            BesideRow("while a compaction ran", "% of queries", 92.0, 31.0, Interval(61.0, 40.0, 80.0, 60)),
+        ],
+        Strip(
+            20.0, [(1.5, 900.0), (7.25, 9000.0)], 2400, [(0.0, 0.5, 6.0), (7.2, 1.0, 2.0)], 0.2,
+            [("compaction", 6.0, 9.5)],
+        ),
     )  # fmt: skip

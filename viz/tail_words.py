@@ -5,8 +5,12 @@ from __future__ import annotations
 from ground.results.interval import Interval
 from ground.results.tail import Tail, TailRow
 
-__all__ = ("first_sentence", "group_words", "percent_of", "shown_us", "slow_words", "waker_words")
+__all__ = (
+    "BESIDE_WORDS", "cpu_absent", "first_sentence", "group_words", "percent_of", "samples_words", "shown_us",
+    "slow_words", "waker_words",
+)  # fmt: skip
 
+BESIDE_WORDS = "requests: when a query's first one was handed to the device; a larger figure is no cause"
 # Rows of a smaller share are not named in the sentence, and no more than so many are.
 _LEAST_SHARE = 0.1
 _NAMED = 2
@@ -64,6 +68,16 @@ def group_words(tail: Tail) -> tuple[str, str]:
 def waker_words(row: TailRow) -> str:
     """Who ended the waits; "" where that is not told."""
     return f"{percent_of(row.waker[1])} of these waits ended by thread {row.waker[0]}" if row.waker is not None else ""
+
+
+def samples_words(tail: Tail) -> str:
+    slow, median = tail.cpu_samples
+    return f"{slow:,} in slow queries, {median:,} in median ones"
+
+
+def cpu_absent(tail: Tail) -> str:
+    """Why the time on the CPU is not told by category."""
+    return f"the time on the CPU is not split by category: {samples_words(tail)}, 100 are needed; take a longer window"
 
 
 def percent_of(share: float) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ground.errors import HostError, MeasurementError, UsageError
+from ground.results.jobs import Jobs
 from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.system.binaries import built_binary
@@ -374,3 +375,11 @@ class Engine(abc.ABC):
     def stored_files_of_window(self, before: StoredFiles, after: StoredFiles) -> StoredFiles:
         """Every file that was there at any moment between two readings of `stored_files`, as far as they tell."""
         return joined(before, after)
+
+    def jobs(self, directory: Path, begin: float, end: float) -> Jobs | None:
+        """Background jobs and stalls of databases in a directory that overlap a stretch of time, Unix seconds.
+
+        None where the engine's own log says nothing of that time. UsageError as of `stored_files`.
+        """
+        del directory, begin, end
+        return None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ground.errors import UsageError, error_of_system
+from ground.results.jobs import Jobs
 from ground.results.stored_files import StoredFile, StoredFiles
 
 __all__ = ("FilesReader", "files_below", "joined", "kind_of", "names_below", "with_kinds")
@@ -25,6 +26,8 @@ class FilesReader(Protocol):
     def stored_files(self, directory: Path) -> StoredFiles: ...
 
     def stored_files_of_window(self, before: StoredFiles, after: StoredFiles) -> StoredFiles: ...
+
+    def jobs(self, directory: Path, begin: float, end: float) -> Jobs | None: ...
 
 
 def kind_of(name: str, kinds: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ground.results.jobs import Jobs
 from ground.results.stored_files import StoredFiles
 from workloads.file_kinds import FilesReader, files_below, joined, with_kinds
 from workloads.service import Service
@@ -29,3 +30,7 @@ class ServiceFiles:
         if self.base is None:
             return joined(before, after)
         return with_kinds(self.base.stored_files_of_window(before, after), self.service.file_kinds)
+
+    def jobs(self, directory: Path, begin: float, end: float) -> Jobs | None:
+        """As `Engine.jobs`."""
+        return self.base.jobs(directory, begin, end) if self.base else None

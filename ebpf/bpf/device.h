@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* Requests of the one block device that is looked at, and their operations. */
+/* Requests of the one block device that is looked at. */
 #pragma once
 
-#include "common.h"
-
-enum operation { READ, WRITE, FLUSH, DISCARD, OTHER, OPERATIONS };
-
-#define REQ_OP_MASK 0xff
-
-enum { REQ_OP_READ = 0, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 };
+#include "operations.h"
 
 const volatile u32 device_major = 0;
 const volatile u32 device_minor = 0;
@@ -40,18 +34,6 @@ static __always_inline int was_ours(struct request *rq)
 	if (device_is_partition)
 		return rq->part && rq->part->bd_dev == (device_major << 20 | device_minor);
 	return is_ours(rq);
-}
-
-/* The groups of /proc/diskstats (op_stat_group of block/blk-core.h), with commands to the drive apart. */
-static __always_inline u32 group_of(u32 operation)
-{
-	if (operation == REQ_OP_READ)
-		return READ;
-	if (operation == REQ_OP_FLUSH)
-		return FLUSH;
-	if (operation == REQ_OP_DISCARD)
-		return DISCARD;
-	return operation & 1 ? WRITE : OTHER;
 }
 
 static __always_inline int is_our_bio(struct bio *bio)

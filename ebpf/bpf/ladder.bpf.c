@@ -3,9 +3,11 @@
  *   query -> file reader -> read call -> block queue -> device -> wake-up -> run queue -> back.
  * Each followed query leaves eleven points in time on one clock, so its ten stages add up to it exactly. A thread keeps its
  * points in task storage. A request is known by its address, and its points reach the thread at its wake-up: before
- * the request is freed, and so before another read can take its address.
+ * the request is freed, and so before another read can take its address. Queries of several reads are told by where
+ * their thread was instead, which adds up to them as well.
  *
- * ladder.h: what is kept; ladder_query.h: the query and the file reader; here: the kernel's events, in a read's order. */
+ * ladder.h: what is kept; ladder_query.h: the query and the file reader; ladder_path.h: queries of several reads; here: the
+ * kernel's events, in a read's order. */
 #include "ladder_query.h"
 
 static __always_inline int is_read(long id)
@@ -55,8 +57,11 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 		thread->at[QUERY] = now;
 	}
 	thread->reads++;
-	if (thread->reads > 1)
+	enter_part(task, thread, PART_CALL);
+	if (thread->reads > 1) {
+		thread->spent += bpf_ktime_get_ns() - now;
 		return 0;
+	}
 	thread->at[SYSCALL] = now;
 	thread->phase = IN_SYSCALL;
 	charge(thread, SYSCALL, now);
@@ -68,16 +73,23 @@ int BPF_PROG(io_start, struct request *rq)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase < IN_SYSCALL || thread->phase > AWAKE_AGAIN)
+	if (!thread || thread->phase == IDLE)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
 	thread->requests++;
-	if (thread->requests > 1)
-		return 0;
 	struct flight flight = { .owner = task->pid };
 	u64 key = (u64)rq;
+	if (!remember(thread, key)) {
+		bump(BEYOND);
+		return 0;
+	}
 	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY)) {
 		bump(LOST_REQUEST);
+		return 0;
+	}
+	/* The stages are of the first one, in the first read call. */
+	if (thread->requests > 1 || thread->phase < IN_SYSCALL || thread->phase > AWAKE_AGAIN) {
+		thread->spent += bpf_ktime_get_ns() - now;
 		return 0;
 	}
 	thread->request = key;
@@ -96,6 +108,10 @@ int BPF_PROG(rq_issue, struct request *rq)
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
 	if (!flight)
 		return 0;
+	if (flight->completed) {
+		flight->over = 1;
+		return 0;
+	}
 	if (flight->issued)
 		bump(REQUEUED);
 	flight->issued = now;
@@ -109,7 +125,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 {
 	u64 now = bpf_ktime_get_ns(), key = (u64)rq;
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (!flight)
+	if (!flight || flight->over)
 		return 0;
 	flight->completed = now;
 	flight->own_completed = bpf_ktime_get_ns() - now;
@@ -120,9 +136,12 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *task)
 {
 	struct thread *thread = thread_of(task);
-	if (!thread || (thread->phase != ASLEEP && thread->phase != ASKED))
+	if (!thread || thread->phase == IDLE)
 		return 0;
 	u64 now = bpf_ktime_get_ns(), key = thread->request;
+	thread->woken = now;
+	if (thread->phase != ASLEEP && thread->phase != ASKED)
+		return 0;
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
 	/* Woken for another reason: it will find its read undone and sleep again. */
 	if (!flight || flight->owner != (u32)task->pid || !flight->completed)
@@ -131,7 +150,6 @@ int BPF_PROG(waking, struct task_struct *task)
 	thread->at[COMPLETED] = flight->completed;
 	thread->own[ISSUED] = flight->own_issued;
 	thread->own[COMPLETED] = flight->own_completed;
-	bpf_map_delete_elem(&flights, &key);
 	thread->request = 0;
 	thread->at[WAKING] = now;
 	thread->phase = thread->phase == ASLEEP ? WOKEN : WOKEN_EARLY;
@@ -140,9 +158,11 @@ int BPF_PROG(waking, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(switching, _Bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
 	struct thread *thread = thread_of(prev);
+	if (thread && thread->phase != IDLE)
+		left(prev, thread, preempt, state);
 	if (thread && !preempt && state) {
 		if (thread->phase == ASKED)
 			thread->phase = ASLEEP;
@@ -152,11 +172,16 @@ int BPF_PROG(switching, _Bool preempt, struct task_struct *prev, struct task_str
 			thread->sleeps++;
 	}
 	thread = thread_of(next);
-	if (thread && thread->phase == WOKEN) {
-		u64 now = bpf_ktime_get_ns();
+	if (!thread || thread->phase == IDLE || thread->off == RUNS)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	arrived(next, thread, now);
+	if (thread->phase == WOKEN) {
 		thread->at[RUNNING] = now;
 		thread->phase = AWAKE_AGAIN;
 		charge(thread, RUNNING, now);
+	} else {
+		thread->spent += bpf_ktime_get_ns() - now;
 	}
 	return 0;
 }
@@ -166,13 +191,14 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase < IN_SYSCALL || thread->phase > AWAKE_AGAIN)
+	if (!thread || thread->phase == IDLE || thread->part != PART_CALL)
 		return 0;
-	u64 now = bpf_ktime_get_ns(), key = thread->request;
-	if (key) {
-		struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-		if (flight && flight->owner == (u32)task->pid)
-			bpf_map_delete_elem(&flights, &key);
+	u64 now = bpf_ktime_get_ns();
+	if (with_query)
+		enter_part(task, thread, thread->readers ? PART_READER : PART_AFTER);
+	if (thread->phase < IN_SYSCALL || thread->phase > AWAKE_AGAIN) {
+		thread->spent += bpf_ktime_get_ns() - now;
+		return 0;
 	}
 	/* It runs, and no program ran when its request ended or it was switched to: a kernel may run none in interrupts
 	 * above one task or another. */
@@ -183,6 +209,6 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
 	if (with_query)
 		charge(thread, SYSCALL_END, now);
 	else
-		finish(thread, now);
+		finish(task, thread);
 	return 0;
 }

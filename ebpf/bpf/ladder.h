@@ -23,11 +23,11 @@ enum point {
 
 #define STAGES (POINTS - 1) /* stage N lies between the points N and N + 1 */
 
-/* What a followed query turned out to be. Only ONE_READ has stages. */
+/* What a followed query turned out to be. ONE_READ has stages, SEVERAL and FOREIGN have parts. */
 enum class {
 	ONE_READ,     /* one read call, one request, slept until it was done */
-	NO_READ,      /* no read call: found in the engine's cache or memtable */
-	SEVERAL,      /* more than one read call, or more than one request */
+	NO_READ,      /* no read call and no request: found in the engine's cache or memtable */
+	SEVERAL,      /* more than one read call or request, or requests of page faults alone */
 	NO_REQUEST,   /* one read call without a request of its own, and no sleep: page cache */
 	FOREIGN,      /* one read call without a request of its own that slept: another thread asked for the data */
 	AWAKE,        /* the request was done before the thread slept */
@@ -36,9 +36,27 @@ enum class {
 	CLASSES,
 };
 
+/* Where the thread of a followed query is: in one of these at any time, so that they add up to the query whatever it does.
+ * Requests that overlap count while the thread sleeps for them, and then the one that is done last. */
+enum part {
+	PART_BEFORE,  /* on a CPU, before the first read call */
+	PART_READER,  /* on a CPU in a file reader, outside of its read calls */
+	PART_CALL,    /* on a CPU in a read call */
+	PART_QUEUE,   /* asleep until its request was handed to the driver */
+	PART_DEVICE,  /* then until that was done */
+	PART_WAKE,    /* then until it was woken */
+	PART_RUNQ,    /* woken or preempted, without a CPU */
+	PART_SLEEP,   /* asleep, and no request of its own was under way: another thread's, a lock */
+	PART_BETWEEN, /* on a CPU between two read calls, outside of the file reader */
+	PART_AFTER,   /* on a CPU after the last */
+	PARTS,
+};
+
 #define ROW_CLASS STAGES
 #define ROW_OUTSIDE (ROW_CLASS + CLASSES)
-#define ROWS (ROW_OUTSIDE + 1)
+#define ROW_SEVERAL (ROW_OUTSIDE + 1)
+#define ROW_FOREIGN (ROW_SEVERAL + PARTS)
+#define ROWS (ROW_FOREIGN + PARTS)
 
 enum counter {
 	QUERIES,       /* begun while the gate was open, followed or not */
@@ -52,11 +70,18 @@ enum counter {
 	REQUEUED,      /* a followed request issued more than once: its last issue counts */
 	OVERFLOW,      /* longer than the last bucket begins */
 	ASYNC_CALLS,   /* that ask for reads which no read call waits for, where the ladder starts at the read call */
+	MISSED_IN,     /* no event of a switch-in came: its time is worked out from the CPU time since */
+	BEYOND,        /* a request of a query that already had REQUESTS under way: not among its waits */
+	READER_CALLS,  /* of the file reader, by followed queries */
+	READS,         /* read calls of queries of class SEVERAL */
+	REQUESTS_MADE, /* and their requests */
+	NOT_WAITED,    /* of these, that no wait of the thread ended with: done while it ran, or before another one was */
 	COUNTERS,
 };
 
 SHOW_ENUM(point);
 SHOW_ENUM(class);
+SHOW_ENUM(part);
 SHOW_ENUM(counter);
 
 /* Where a thread is within the query that is followed. */
@@ -79,12 +104,23 @@ const volatile int with_reader = 0; /* uprobes on the file reader */
 const volatile u32 sample = 1;      /* one query in so many */
 #define READ_CALLS 5
 const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1 };
+#define REQUESTS 16
 #define ASYNC_CALLS_KNOWN 2
 const volatile s64 async_calls[ASYNC_CALLS_KNOWN] = { -1, -1 };
 
 struct thread {
 	u64 at[POINTS];
 	u64 own[STAGES]; /* ns that the programs themselves ran within each stage */
+	u64 parts[PARTS];
+	u64 since;        /* what it ran before is in `parts` */
+	u64 without_cpu;  /* ns of the query; `without_then`: at `since` */
+	u64 without_then;
+	u64 left_cpu;     /* when it left its CPU last */
+	u64 got;          /* when it got its CPU last, or began */
+	u64 woken;        /* when it was woken last, which may be before it left its CPU */
+	u64 cpu_ns;       /* by the scheduler, when it left its CPU last */
+	u64 spent;        /* ns that the programs ran within the query */
+	u64 flights[REQUESTS]; /* its requests by address; 0: none */
 	u64 request;
 	u64 stack;       /* stack pointer at the query's entry */
 	u64 left;        /* when the last followed query returned; 0 once the next one began */
@@ -99,7 +135,14 @@ struct thread {
 	u32 phase;
 	u32 uring;
 	u32 known;
+	u32 part;    /* where it is while it has a CPU */
+	u32 off;     /* it has none: `enum off` */
+	u32 readers; /* it is in, one within the other */
+	u32 reader_calls;
+	u32 waited;  /* requests that a wait of it ended with */
 };
+
+enum off { RUNS, SLEEPS, PREEMPTED };
 
 struct flight {
 	u64 issued;
@@ -107,6 +150,7 @@ struct flight {
 	u64 own_issued;
 	u64 own_completed;
 	u32 owner; /* the thread, by the kernel's own number */
+	u32 over;  /* its address is another request's by now */
 };
 
 TASK_MAP(threads, struct thread);
@@ -141,5 +185,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 /* What this program took, from the point's time to now, is part of the stage that the point begins. */
 static __always_inline void charge(struct thread *thread, enum point point, u64 since)
 {
-	thread->own[point] += bpf_ktime_get_ns() - since;
+	u64 ns = bpf_ktime_get_ns() - since;
+	thread->own[point] += ns;
+	thread->spent += ns;
 }

@@ -2,7 +2,7 @@
 /* Where a followed query begins and ends, and the file reader within it: uprobes, where there are any. */
 #pragma once
 
-#include "ladder.h"
+#include "ladder_path.h"
 #include "uprobe.h"
 
 /* The calling thread's state, where it is to be followed from now on; NULL where it is not. */
@@ -38,6 +38,7 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack,
 	thread->depth = 0;
 	thread->uring = 0;
 	thread->stack = stack;
+	begin_parts(thread, now);
 	bump(FOLLOWED);
 	return thread;
 }
@@ -47,7 +48,7 @@ static __always_inline enum class class_of(struct thread *thread)
 	if (thread->uring)
 		return URING;
 	if (!thread->reads)
-		return NO_READ;
+		return thread->requests ? SEVERAL : NO_READ;
 	if (thread->reads > 1 || thread->requests > 1)
 		return SEVERAL;
 	if (!thread->requests)
@@ -63,12 +64,18 @@ static __always_inline enum class class_of(struct thread *thread)
 	return ONE_READ;
 }
 
-static __always_inline void finish(struct thread *thread, u64 now)
+static __always_inline void finish(struct task_struct *task, struct thread *thread)
 {
+	/* Before its last moment: what comes after that is none of it. */
 	thread->phase = IDLE;
+	u64 now = step(task, thread);
+	if (thread->requests)
+		forget_requests(thread, task->pid);
 	if (!gate)
 		return;
 	thread->at[QUERY_END] = now;
+	if (!with_query)
+		thread->at[SYSCALL_END] = now;
 	if (!with_reader) {
 		thread->at[READER] = thread->at[SYSCALL];
 		thread->at[READER_END] = thread->at[SYSCALL_END];
@@ -89,7 +96,9 @@ static __always_inline void finish(struct thread *thread, u64 now)
 		else
 			bump(LOST_DEVICE);
 	}
-	count(ROW_CLASS + class, thread->at[QUERY], now, own);
+	count(ROW_CLASS + class, thread->at[QUERY], now, class == ONE_READ ? own : thread->spent);
+	count_parts(thread, class);
+	add_to(READER_CALLS, thread->reader_calls);
 	thread->left = with_query ? now : 0;
 	thread->own_left = bpf_ktime_get_ns() - now;
 }
@@ -108,6 +117,7 @@ static __always_inline int query_enter(struct pt_regs *context)
 			return TRAP_RETURN;
 		}
 		thread->phase = IDLE;
+		forget_requests(thread, task->pid);
 		bump(ABANDONED);
 	}
 	thread = begin(task, context->sp, now);
@@ -121,26 +131,33 @@ static __always_inline int query_enter(struct pt_regs *context)
 
 static __always_inline void query_leave(struct pt_regs *context)
 {
-	u64 now = bpf_ktime_get_ns();
-	struct thread *thread = thread_of(bpf_get_current_task_btf());
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = thread_of(task);
 	if (!thread || thread->phase == IDLE)
 		return;
 	if (thread->depth)
 		thread->depth--;
 	else
-		finish(thread, now);
+		finish(task, thread);
 }
 
 static __always_inline int reader_enter(struct pt_regs *context)
 {
 	if (!gate)
 		return SKIP_RETURN;
-	struct thread *thread = thread_of(bpf_get_current_task_btf());
-	if (!thread || thread->phase != IN_QUERY)
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = thread_of(task);
+	if (!thread || thread->phase == IDLE)
 		return SKIP_RETURN;
+	thread->reader_calls++;
+	if (thread->readers++)
+		return TRAP_RETURN;
 	u64 now = bpf_ktime_get_ns();
-	thread->at[READER] = now;
-	thread->phase = IN_READER;
+	enter_part(task, thread, PART_READER);
+	if (thread->phase == IN_QUERY) {
+		thread->at[READER] = now;
+		thread->phase = IN_READER;
+	}
 	charge(thread, READER, now);
 	return TRAP_RETURN;
 }
@@ -148,17 +165,20 @@ static __always_inline int reader_enter(struct pt_regs *context)
 static __always_inline void reader_leave(struct pt_regs *context)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct thread *thread = thread_of(bpf_get_current_task_btf());
-	if (!thread)
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = thread_of(task);
+	/* One that began before the query is none of it. */
+	if (!thread || thread->phase == IDLE || !thread->readers || --thread->readers)
 		return;
+	enter_part(task, thread, outside(thread));
 	/* Without a read call of its own (a prefetch buffer, memory-mapped files) the query may still read later on. */
 	if (thread->phase == IN_READER) {
 		thread->phase = IN_QUERY;
 	} else if (thread->phase == READ_DONE) {
 		thread->at[READER_END] = now;
 		thread->phase = READER_DONE;
-		charge(thread, READER_END, now);
 	}
+	charge(thread, READER_END, now);
 }
 
 WATCH_FUNCTION(query, query_enter, query_leave)

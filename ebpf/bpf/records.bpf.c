@@ -34,6 +34,7 @@ static __always_inline void begin(struct task_struct *task, struct thread *threa
 	faults_since(task, &record->min_flt, &record->maj_flt);
 	record->waits_beyond = record->requests_beyond = 0;
 	record->flags = record->spans = 0;
+	record->samples = 0;
 	thread->active = 1;
 	charge(thread, now);
 }
@@ -43,13 +44,13 @@ static __always_inline void keep(struct record *record, u64 ns)
 {
 	bool slow = ns >= slow_ns;
 	u32 drawn = one_in;
+	bool chosen = slow || drawn <= 1 || bpf_get_prandom_u32() % drawn == 0;
 	if (slow)
 		bump(SLOW);
-	else if (drawn > 1 && bpf_get_prandom_u32() % drawn)
+	if (!chosen && !record->samples)
 		return;
-	record->weight = slow || !drawn ? 1 : drawn;
-	if (slow)
-		record->flags |= FLAG_SLOW;
+	record->weight = !chosen ? 0 : slow || !drawn ? 1 : drawn;
+	record->flags |= slow ? FLAG_SLOW : 0;
 	u64 spans = record->spans;
 	asm volatile("" : "+r"(spans));
 	if (spans > SPANS)
@@ -166,12 +167,15 @@ int BPF_PROG(io_start, struct request *rq)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(rq_issue, struct request *rq)
 {
-	u64 key = (u64)rq;
+	if (gate == SHUT)
+		return 0;
+	u64 key = (u64)rq, beside = take(rq);
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
 	if (!flight)
 		return 0;
 	if (flight->issued)
 		lose(REQUEUED);
+	flight->beside = beside;
 	flight->issued = bpf_ktime_get_ns();
 	return 0;
 }
@@ -184,6 +188,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		return 0;
 	u64 now = bpf_ktime_get_ns(), key = (u64)rq;
 	u32 zero = 0;
+	give_back(rq, bytes);
 	u64 *completed = bpf_map_lookup_elem(&completions, &zero);
 	if (completed)
 		*completed = now;
@@ -214,5 +219,17 @@ int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_stru
 	thread = active(prev);
 	if (thread)
 		left(ctx, prev, thread, preempt, state);
+	return 0;
+}
+
+/* At so many Hz of each CPU, whatever it runs. */
+SEC("perf_event")
+int sample_running(struct bpf_perf_event_data *ctx)
+{
+	if (gate == SHUT)
+		return 0;
+	struct thread *thread = active(bpf_get_current_task_btf());
+	if (thread && !thread->since)
+		sampled(ctx, thread);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "futex.h"
+#include "operations.h"
 #include "rows.h"
 #include "waits.h"
 
@@ -40,15 +41,18 @@ enum loss {
 	OVERTAKEN,    /* a followed request whose address another one had before its end was read */
 	MISSED_IN,    /* no event of a switch-in came: its time is worked out from the CPU time since */
 	OVERFLOW,     /* longer than the last bucket begins */
+	LOST_BESIDE,  /* the map of what devices have was full: one less is told beside others */
 	LOSSES,
 };
 
-enum span_kind { WAIT, REQUEST };
+enum span_kind { WAIT, REQUEST, SAMPLE };
 
 enum limit {
-	WAITS = 16,
-	REQUESTS = 8,
-	SPANS = WAITS + REQUESTS,
+	/* A MultiGet's reads are one after the other, each with a wait. */
+	WAITS = 48,
+	REQUESTS = 32,
+	SAMPLES = 8, /* a power of two */
+	SPANS = WAITS + REQUESTS + SAMPLES,
 };
 
 enum record_flag {
@@ -66,12 +70,15 @@ SHOW_ENUM(record_flag);
 SHOW_ENUM(futex_how);
 SHOW_ENUM(futex_room);
 
-/* A wait, or a request of the device by the query's own thread. */
+/* A wait, a request of the device by the query's own thread, or a sample of where it ran. */
 struct span {
-	u64 at[3];  /* a wait: left its CPU, was woken, ran again; a request: begun, issued, completed (0: not seen) */
-	u64 kernel; /* a wait's stacks by number; of a request its device, major << 32 | minor */
+	/* A wait: left its CPU, was woken, ran again; a request: begun, issued, completed (0: not seen); a sample: its time. */
+	u64 at[3];
+	u64 kernel; /* stacks by number; of a request its device, major << 32 | minor */
 	u64 user;
-	u64 other; /* of a wait without an own request: when the last request on the waker's CPU completed; 0: none just then */
+	/* Of a wait without an own request: when the last request on the waker's CPU completed; 0: none just then. Of a
+	 * request: how many others the device had when it was issued (`beside`). */
+	u64 other;
 	struct futex futex;
 	u32 who; /* a wait's waker; of a request its bytes */
 	u16 kind, state;
@@ -83,8 +90,9 @@ struct record {
 	u64 own_ns; /* that our programs ran within it */
 	u64 bytes;  /* of its requests */
 	u64 beyond_ns[STATE_SLOTS]; /* of waits beyond WAITS, by state; the run queue is WOKEN's */
-	u32 tid, weight, reads;
+	u32 tid, weight, reads; /* weight 0: kept for its samples alone */
 	u32 min_flt, maj_flt;
+	u32 samples; /* that fell into it; SAMPLES of them are kept, drawn at random */
 	u16 waits_beyond, requests_beyond;
 	u16 flags, spans;
 	struct span span[SPANS];
@@ -101,6 +109,7 @@ struct thread {
 	struct futex futex;
 	u64 flights[REQUESTS]; /* its requests by address; 0: ended, or none */
 	u8 places[REQUESTS];   /* and their spans */
+	u8 sampled[SAMPLES];   /* the spans of its samples */
 	u32 state, waker;
 	u32 requests, waits;
 	u32 skip;  /* queries until the next followed one */
@@ -112,11 +121,26 @@ struct thread {
 
 struct flight {
 	u64 issued, completed;
+	u64 beside; /* requests of the device at its issue */
 	u32 owner; /* the thread, by the kernel's own number */
 };
 
 TASK_MAP(threads, struct thread);
 MAP(flights, HASH, 16384, u64, struct flight);
+
+/* What a device has been handed and has not completed, whoever asked for it; by major << 32 | minor. */
+struct busy {
+	s64 reads, writes, others, sectors;
+};
+
+/* A request that it has, by its address. */
+struct taken {
+	u64 device;
+	u32 operation, sectors;
+};
+
+MAP(devices, HASH, 256, u64, struct busy);
+MAP(taken_requests, HASH, 65536, u64, struct taken);
 MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
 MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
 /* When the last request on this CPU completed, whoever asked for it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* A followed query's waits and requests, as they end. */
+/* A followed query's waits and requests, as they end, and where it ran. */
 #pragma once
 
 #include "records.h"
@@ -80,6 +80,8 @@ static __always_inline u32 collect(struct thread *thread, u32 owner, bool all)
 {
 	u32 under_way = 0;
 	for (u32 i = 0; i < REQUESTS; i++) {
+		if (i >= thread->requests)
+			break;
 		u64 key = thread->flights[i];
 		if (!key)
 			continue;
@@ -98,11 +100,67 @@ static __always_inline u32 collect(struct thread *thread, u32 owner, bool all)
 		if (place < SPANS) {
 			thread->record.span[place].at[1] = flight->issued;
 			thread->record.span[place].at[2] = flight->completed;
+			thread->record.span[place].other = flight->beside;
 		}
 		bpf_map_delete_elem(&flights, &key);
 		thread->flights[i] = 0;
 	}
 	return under_way;
+}
+
+static __always_inline u64 device_of(struct request *rq)
+{
+	struct gendisk *disk = rq->q->disk;
+	return (u64)disk->major << 32 | (u32)disk->first_minor;
+}
+
+static __always_inline void weigh(struct busy *busy, struct taken *taken, s64 by)
+{
+	u32 group = group_of(taken->operation);
+	ADD(*(group == READ ? &busy->reads : group == WRITE ? &busy->writes : &busy->others), by);
+	ADD(busy->sectors, by * taken->sectors);
+}
+
+static __always_inline u64 up_to_u16(s64 n)
+{
+	return n < 0 ? 0 : n > 0xffff ? 0xffff : n;
+}
+
+/* The device has it now. What it had besides: reads, writes, others and KiB, 16 bits each. */
+static __always_inline u64 take(struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct taken taken = { device_of(rq), rq->cmd_flags & REQ_OP_MASK, rq->__data_len >> 9 };
+	struct busy none = {}, *busy = find_or_add(&devices, &taken.device, &none);
+	if (!busy) {
+		lose(LOST_BESIDE);
+		return 0;
+	}
+	u64 beside = up_to_u16(busy->reads) | up_to_u16(busy->writes) << 16 | up_to_u16(busy->others) << 32 |
+		     up_to_u16(busy->sectors >> 1) << 48;
+	/* Issued once more, it is there. */
+	if (bpf_map_lookup_elem(&taken_requests, &key))
+		return beside;
+	if (bpf_map_update_elem(&taken_requests, &key, &taken, BPF_NOEXIST))
+		lose(LOST_BESIDE);
+	else
+		weigh(busy, &taken, 1);
+	return beside;
+}
+
+/* bytes: that have completed now */
+static __always_inline void give_back(struct request *rq, u32 bytes)
+{
+	u64 key = (u64)rq;
+	struct taken *taken = bytes < rq->__data_len ? 0 : bpf_map_lookup_elem(&taken_requests, &key);
+	if (!taken)
+		return;
+	struct taken gone = *taken;
+	if (bpf_map_delete_elem(&taken_requests, &key))
+		return;
+	struct busy *busy = bpf_map_lookup_elem(&devices, &gone.device);
+	if (busy)
+		weigh(busy, &gone, -1);
 }
 
 static __always_inline void asked(struct task_struct *task, struct thread *thread, struct request *rq)
@@ -117,9 +175,8 @@ static __always_inline void asked(struct task_struct *task, struct thread *threa
 		return;
 	}
 	__builtin_memset(span, 0, sizeof(*span));
-	struct gendisk *disk = rq->q->disk;
 	span->at[0] = now;
-	span->kernel = (u64)disk->major << 32 | (u32)disk->first_minor;
+	span->kernel = device_of(rq);
 	span->who = bytes;
 	span->kind = REQUEST;
 	thread->places[n] = place;
@@ -138,8 +195,38 @@ static __always_inline void woken(struct task_struct *task, struct thread *threa
 	u32 zero = 0;
 	thread->woken = now;
 	thread->waker = current_ids().tid;
-	/* Woken while requests of its own are under way, it may be for another reason. */
-	u64 *completed = collect(thread, task->pid, false) ? 0 : bpf_map_lookup_elem(&completions, &zero);
+	/* Woken while requests of its own are or may be under way, it may be for another reason. */
+	u32 own = collect(thread, task->pid, false) + thread->record.requests_beyond;
+	u64 *completed = own ? 0 : bpf_map_lookup_elem(&completions, &zero);
 	thread->other = completed && *completed && now - *completed < AT_ONCE ? *completed : 0;
+	charge(thread, now);
+}
+
+/* A sample of the thread while it runs: of more than SAMPLES each is kept with the same probability (reservoir sampling;
+ * Vitter 1985). */
+static __always_inline void sampled(void *ctx, struct thread *thread)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 place, n = thread->record.samples++;
+	u64 slot = n < SAMPLES ? n : bpf_get_prandom_u32() % (n + 1);
+	if (slot >= SAMPLES)
+		return;
+	slot &= SAMPLES - 1;
+	struct span *span;
+	if (n < SAMPLES) {
+		span = new_span(thread, &place);
+		thread->sampled[slot] = place;
+	} else {
+		u64 there = thread->sampled[slot];
+		asm volatile("" : "+r"(there));
+		span = there < SPANS ? &thread->record.span[there] : 0;
+	}
+	if (!span)
+		return;
+	__builtin_memset(span, 0, sizeof(*span));
+	span->at[0] = span->at[1] = span->at[2] = now;
+	span->kernel = take_stack_into(1, ctx, 0);
+	span->user = take_stack_into(1, ctx, BPF_F_USER_STACK);
+	span->kind = SAMPLE;
 	charge(thread, now);
 }

@@ -21,13 +21,13 @@ struct stack {
 };
 
 MAP(stacks, HASH, 16384, u64, struct stack);
-MAP(scratch, PERCPU_ARRAY, 1, u32, struct stack);
+/* The second one is for programs that may interrupt the others. */
+MAP(scratch, PERCPU_ARRAY, 2, u32, struct stack);
 
 /* The stack of the current task as the number it is kept under. */
-static __always_inline u64 take_stack(void *ctx, u64 flags)
+static __always_inline u64 take_stack_into(u32 room, void *ctx, u64 flags)
 {
-	u32 zero = 0;
-	struct stack *stack = bpf_map_lookup_elem(&scratch, &zero);
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &room);
 	if (!stack)
 		return NOT_KEPT;
 	long size = bpf_get_stack(ctx, stack->addresses, sizeof(stack->addresses), flags);
@@ -51,4 +51,9 @@ static __always_inline u64 take_stack(void *ctx, u64 flags)
 		return NOT_KEPT;
 	}
 	return hash;
+}
+
+static __always_inline u64 take_stack(void *ctx, u64 flags)
+{
+	return take_stack_into(0, ctx, flags);
 }

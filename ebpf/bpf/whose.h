@@ -10,7 +10,6 @@
 /* Of folio.mapping: what is set of pages that are no file's. */
 #define NO_FILE_MAPPING 3ul
 
-enum { REQ_OP_SECURE_ERASE = 5, REQ_OP_WRITE_ZEROES = 9 };
 
 /* How the file of a request was found. */
 enum found {

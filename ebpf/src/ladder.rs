@@ -2,7 +2,7 @@
 
 mod disk;
 mod options;
-pub mod plan;
+mod plan;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -27,9 +27,9 @@ use skeleton::types::counter as Counter;
 
 skeleton!("ladder");
 
-const LOSSES: [&str; 8] = names!(
-    counter[3..COUNTERS]:
-    LOST_THREAD LOST_REQUEST LOST_DEVICE NESTED ABANDONED REQUEUED OVERFLOW ASYNC_CALLS
+const LOSSES: [&str; 10] = names!(
+    counter[3..READER_CALLS]:
+    LOST_THREAD LOST_REQUEST LOST_DEVICE NESTED ABANDONED REQUEUED OVERFLOW ASYNC_CALLS MISSED_IN BEYOND
 );
 
 #[derive(Serialize)]
@@ -44,6 +44,8 @@ struct Ladder {
     start: &'static str,
     /// Why it starts at the read call, and other things to know.
     notes: Vec<String>,
+    /// Of its queries; `read` where it starts at the read call.
+    kind: String,
     query: Vec<Function>,
     reader: Vec<Function>,
     uprobes: Option<Way>,
@@ -54,10 +56,23 @@ struct Ladder {
     stages: Vec<Stage>,
     classes: Vec<Stage>,
     outside: Stage,
+    several: Option<Parts>,
+    foreign: Option<Parts>,
+    reader_calls: u64,
     device: Option<FollowedDisk>,
     losses: BTreeMap<&'static str, u64>,
     /// The process ended before the window did.
     process_ended: bool,
+}
+
+/// Where threads were in queries of one class.
+#[derive(Serialize)]
+struct Parts {
+    reads: u64,
+    requests: u64,
+    /// Of these, those that no wait ended with.
+    not_waited: u64,
+    parts: Vec<Stage>,
 }
 
 struct LadderCounter<'a, 'obj> {
@@ -136,6 +151,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         sample: options.sample,
         start: if plan.is_some() { "query" } else { "syscall" },
         notes,
+        kind: plan.as_ref().map_or_else(|| "read".to_owned(), |plan| plan.kind.clone()),
         query: plan.as_ref().map(|plan| plan.query.clone()).unwrap_or_default(),
         reader: plan.as_ref().map(|plan| plan.reader.clone()).unwrap_or_default(),
         uprobes: plan.as_ref().map(|plan| plan.way),
@@ -146,6 +162,20 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         stages: rows.stages,
         classes: rows.classes,
         outside: rows.outside,
+        several: rows.several.map(|parts| Parts {
+            reads: counters[Counter::READS.0 as usize],
+            requests: counters[Counter::REQUESTS_MADE.0 as usize],
+            not_waited: counters[Counter::NOT_WAITED.0 as usize],
+            parts,
+        }),
+        reader_calls: counters[Counter::READER_CALLS.0 as usize],
+        // One read each, which is the class.
+        foreign: rows.foreign.map(|parts| Parts {
+            reads: parts[0].count(),
+            requests: 0,
+            not_waited: 0,
+            parts,
+        }),
         device,
         losses: LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect(),
         process_ended,

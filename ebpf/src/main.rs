@@ -23,6 +23,7 @@ mod ladder;
 mod layout;
 mod offcpu;
 mod probe;
+mod queries;
 mod records;
 mod refusal;
 mod runqlat;

@@ -7,6 +7,7 @@ mod options;
 mod pilot;
 mod places;
 mod raw;
+mod sampling;
 mod split;
 
 use std::cell::RefCell;
@@ -21,13 +22,13 @@ use recording::Kernel;
 use serde::Serialize;
 
 use crate::histogram::Histogram;
-use crate::ladder::plan::find_query;
 use crate::layout::{entries, names};
 use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
+use crate::queries::Queries;
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result, write_whole};
-use crate::symbols::{self, Function};
+use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
 use counter::{LINGER_STEP, RecordsCounter};
 use observer::{Failure, Process};
@@ -35,14 +36,15 @@ pub use options::RecordsOptions;
 use pilot::Pilot;
 use places::Tellers;
 use raw::Received;
+use sampling::Samples;
 use skeleton::types::{counter as Counter, gate_state, limit, rows_of};
 
 skeleton!("records");
 
-const LOSSES: [&str; 12] = names!(
+const LOSSES: [&str; 13] = names!(
     loss[0..LOSSES]:
     LOST_THREAD LOST_REQUEST LOST_SLOW LOST_OTHER LOST_STACK NO_STACK NESTED ABANDONED REQUEUED OVERTAKEN MISSED_IN
-    OVERFLOW
+    OVERFLOW LOST_BESIDE
 );
 const EACH_READ: Duration = Duration::from_millis(50);
 #[derive(Serialize)]
@@ -61,6 +63,7 @@ struct QueryRecords {
     one_in: u32,
     ring_bytes: u32,
     notes: Vec<String>,
+    kind: String,
     query: Vec<Function>,
     uprobes: Way,
     trap: Trap,
@@ -89,10 +92,17 @@ struct QueryRecords {
 /// Follows queries for the window; writes the records, the stacks of their waits and the JSON.
 pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
-    let rules = symbols::load_rules(&options.symbols)?;
+    let rules = options.queries.rules()?;
     let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
-    let query = find_query(options.pid, options.trial, &rules, way)?
-        .map_err(|why| Failure::measurement(format!("no query can be followed: {why}")))?;
+    let Queries { kind, functions: query, notes: mut found_notes } = options
+        .queries
+        .find(options.pid, &rules, way)?
+        .map_err(|why| {
+            Failure::measurement(format!("no query can be followed: {why}")).mend(
+                "ioflame ebpf tail --query-symbol FUNCTION, ioflame attach --tail --count-symbol FUNCTION: one that \
+                 runs once a query",
+            )
+        })?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::RecordsSkelBuilder::default().open(&mut storage).or_refused()?;
     let callers = Callers::of(&process);
@@ -112,6 +122,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
     let links = uprobes::attach(skeleton.object_mut(), "query", way, options.pid, &query)?;
+    let samples = Samples::begin(&skeleton.progs.sample_running)?;
     process.must_be_alive()?;
     let received = RefCell::new(Received::default());
     let map = MapHandle::try_from(&skeleton.maps.ring).or_refused()?;
@@ -125,6 +136,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let mut counter = RecordsCounter::new(&mut skeleton, &process, builder.build().or_refused()?);
     let pilot = pilot::run(options, &mut counter, &query, trap)?;
     let (slow_ns, one_in, notes) = pilot.what_is_kept(options);
+    found_notes.extend(notes);
     if let Some(bss) = counter.skeleton.maps.bss_data.as_deref_mut() {
         (bss.slow_ns, bss.one_in) = (slow_ns, one_in);
     }
@@ -135,7 +147,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let (still_open, lingered) =
         counter.linger(Duration::try_from_secs_f64(options.linger).unwrap_or_default())?;
     counter.gate(gate_state::SHUT);
-    drop(links);
+    drop((links, samples));
     // A program that was preempted goes on when its thread has a CPU again.
     thread::sleep(LINGER_STEP);
     counter.slice()?;
@@ -170,7 +182,8 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         threshold_ns: options.threshold.map(|us| us * 1000),
         one_in,
         ring_bytes: skeleton.maps.ring.max_entries(),
-        notes,
+        notes: found_notes,
+        kind,
         query,
         uprobes: way,
         trap,
@@ -195,4 +208,4 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     write_result(&options.window, &result)
 }
 
-const _: () = assert!(limit::SPANS.0 == limit::WAITS.0 + limit::REQUESTS.0);
+const _: () = assert!(limit::SPANS.0 == limit::WAITS.0 + limit::REQUESTS.0 + limit::SAMPLES.0);

@@ -19,11 +19,12 @@ use recording::parse;
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     pub engine: String,
-    /// Where a query begins; in order of preference.
+    /// Where a query begins; kinds in order of preference.
     pub query: Vec<Rule>,
     /// Where it reads a file.
     pub reader: Vec<Rule>,
-    /// Queries that are not followed.
+    /// What is not followed.
+    #[serde(default)]
     pub other: Vec<Rule>,
     /// The write path: a rule's name is the stage that the function begins, or its part (`writes::plan`).
     #[serde(default)]
@@ -36,6 +37,15 @@ pub struct Rules {
 pub struct Rule {
     pub name: String,
     pub prefix: String,
+    /// Of a query: all functions of a kind are followed together.
+    #[serde(default = "Rule::first_kind")]
+    pub kind: String,
+}
+
+impl Rule {
+    fn first_kind() -> String {
+        "get".to_owned()
+    }
 }
 
 /// One function in one mapped file.
@@ -164,7 +174,11 @@ fn mangled_parts(prefix: &str) -> Vec<String> {
         return vec![plain.to_owned()];
     }
     let names = plain.split("::");
-    names.map(|name| format!("{}{name}", name.len())).collect()
+    let spelt = |name: &str| match name {
+        "(anonymous namespace)" => "12_GLOBAL__N_1".to_owned(),
+        _ => format!("{}{name}", name.len()),
+    };
+    names.map(spelt).collect()
 }
 
 /// A piece of a function that the compiler split off: it is jumped to, not called, so no return can be watched.
@@ -173,7 +187,7 @@ fn is_fragment(mangled: &str) -> bool {
 }
 
 /// With the argument list, which is empty for a name of C.
-fn demangle(mangled: &str) -> Option<String> {
+pub fn demangle(mangled: &str) -> Option<String> {
     // A clone's suffix (`.constprop.0`) is no part of the name.
     let plain = mangled.split('.').next().unwrap_or(mangled);
     if !plain.starts_with("_Z") {
@@ -264,6 +278,10 @@ mod tests {
         assert_eq!(demangle(name).unwrap(), "rocksdb::DBImpl::Get(rocksdb::ReadOptions const&)");
         assert_eq!(demangle(&format!("{name}.constprop.0")), demangle(name));
         assert!(is_fragment(&format!("{name}.cold")) && !is_fragment(name));
+        let seek = "_ZN7leveldb12_GLOBAL__N_16DBIter4SeekERKNS_5SliceE";
+        let prefix = "leveldb::(anonymous namespace)::DBIter::Seek(";
+        assert!(mangled_parts(prefix).iter().all(|part| seek.contains(part)));
+        assert!(demangle(seek).unwrap().starts_with(prefix));
         assert_eq!(mangled_parts("mdb_get("), ["mdb_get"]);
         assert_eq!(
             mangled_parts("rocksdb::DBImpl::Get(rocksdb::ReadOptions"),

@@ -115,8 +115,8 @@ pub struct ArtifactParts<'a> {
     /// What lies below it (the frames of a waker) decides no category.
     pub states: &'a [String],
     pub statistics: &'a Stats,
-    /// Length and content of slices of time, by the stacks of `profile`.
-    pub slices: Option<(NonZeroU64, &'a Slices)>,
+    /// Length of slices of time, the number from which they are counted, and their content by the stacks of `profile`.
+    pub slices: Option<(NonZeroU64, u64, &'a Slices)>,
     pub check: Option<&'a Comparison>,
     /// Why there is none, though one was asked for.
     pub unchecked: Option<String>,
@@ -194,7 +194,9 @@ impl<'a> Artifact<'a> {
                 .flat_map(|&rules| wanted(rules).into_iter().map(move |name| (rules, name)))
                 .map(view)
                 .collect::<Result<_, Error>>()?,
-            slices: parts.slices.map(|(length, slices)| SliceColumns::new(length.get(), slices, &stack_at)),
+            slices: parts
+                .slices
+                .map(|(length, first, slices)| SliceColumns::new(length.get(), first, slices, &stack_at)),
             check: parts.check,
             unchecked: parts.unchecked.clone(),
             nodes,
@@ -209,11 +211,10 @@ impl<'a> Artifact<'a> {
 }
 
 impl SliceColumns {
-    fn new(length_ns: u64, slices: &Slices, stack_at: &[u32]) -> Self {
+    fn new(length_ns: u64, first: u64, slices: &Slices, stack_at: &[u32]) -> Self {
         let mut rows: Vec<_> =
             slices.iter().map(|(slice, stack, tally)| (slice, stack_at[stack as usize], tally)).collect();
         rows.sort_unstable_by_key(|&(slice, stack, _)| (slice, stack));
-        let first = rows.first().map_or(0, |&(slice, ..)| slice);
         Self {
             length_ns,
             start_ns: first.saturating_mul(length_ns),

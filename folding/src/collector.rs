@@ -77,9 +77,12 @@ impl Collector {
             return Ok(None);
         }
         let comm = self.comm(head)?;
-        let length = self.options.slice;
-        let slice =
-            length.map(|length| Ok(head.time.ok_or_else(|| no_time("--slices"))? / length)).transpose()?;
+        let slice = match (&self.options.intervals, self.options.slice) {
+            (Some(_), _) => self.group(head)?,
+            (None, length) => {
+                length.map(|length| Ok(head.time.ok_or_else(|| no_time("--slices"))? / length)).transpose()?
+            }
+        };
         Ok(Some(ChainSamples { comm, slice, totals: weight.into() }))
     }
 

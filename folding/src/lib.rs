@@ -25,6 +25,7 @@ pub mod events;
 pub mod frame;
 pub mod frame_request;
 pub mod input;
+pub mod intervals;
 pub mod locations;
 pub mod options;
 pub mod output;

@@ -1,9 +1,11 @@
 //! What to keep of the samples, and how to write it.
 
+use crate::intervals::Intervals;
 use crate::names::{self, Tidy};
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a sample weighs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -83,6 +85,8 @@ pub struct Options {
     pub time: Option<Window>,
     /// Times to leave out.
     pub skip_time: Vec<Window>,
+    /// The only times of threads to keep; their groups stand in the place of slices.
+    pub intervals: Option<Arc<Intervals>>,
     /// Keep, besides, what each slice of so many nanoseconds holds.
     pub slice: Option<NonZeroU64>,
     /// The new root: what is outside of its outermost occurrence goes, and stacks without it.
@@ -128,6 +132,7 @@ impl Options {
             (self.comm.is_some(), "--comm"),
             (self.time.is_some(), "--time"),
             (!self.skip_time.is_empty(), "--skip-time"),
+            (self.intervals.is_some(), "--intervals"),
             (self.from.is_some(), "--from"),
         ];
         given.iter().filter(|(given, _)| *given).map(|(_, name)| *name).collect::<Vec<_>>().join(" and ")

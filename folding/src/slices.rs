@@ -1,4 +1,4 @@
-//! When the stacks were seen: the tally of each stack in each slice of time.
+//! When the stacks were seen: the tally of each stack in each slice of time, or in each group of intervals.
 
 use crate::profile::Profile;
 use crate::weights::Tally;
@@ -27,6 +27,11 @@ impl Slices {
         *known = known.plus(tally);
     }
 
+    /// The first number, 0 where there is none.
+    pub fn first(&self) -> u64 {
+        self.tallies.keys().next().map_or(0, |&(slice, _)| slice)
+    }
+
     /// Adds what was seen of other parts of the input; `stacks` gives the number here of each stack there.
     pub fn absorb(&mut self, other: &Self, stacks: &[u32]) {
         for (&(slice, stack), &tally) in &other.tallies {
@@ -42,9 +47,8 @@ impl Slices {
     }
 
     /// `slice<TAB>samples<TAB>weight<TAB>stack`, in the order of time and, within a slice, of the stacks' names;
-    /// slices are numbered from the first one seen.
-    pub fn write(&self, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
-        let first = self.tallies.keys().next().map_or(0, |&(slice, _)| slice);
+    /// slices are numbered from `first`.
+    pub fn write(&self, profile: &Profile, first: u64, out: &mut dyn Write) -> io::Result<()> {
         let mut rank = vec![0_usize; profile.stacks()];
         profile.sorted().iter().enumerate().for_each(|(place, &stack)| rank[stack as usize] = place);
         let mut rows: Vec<_> = self.tallies.iter().collect();

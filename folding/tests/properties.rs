@@ -179,6 +179,7 @@ fn options() -> impl Strategy<Value = Options> {
                 label: Label::Comm,
                 only_pids: Default::default(),
                 slice: None,
+                intervals: None,
             }
         },
     )

@@ -12,14 +12,17 @@ __all__ = (
     "CLASSES",
     "FOLLOWED",
     "PARTS",
+    "PLACES",
     "REST",
     "STAGES",
     "Ladder",
     "LadderDevice",
     "ProbedFunction",
+    "QueryParts",
     "Rung",
     "Stage",
     "Trap",
+    "queries_of",
     "read_ladder",
 )
 
@@ -62,6 +65,20 @@ PARTS: dict[str, tuple[str, ...]] = {
     "engine, after the read: checksum, cache, search": ("rdr_post", "get_post"),
 }
 
+# Where the thread of a query of several reads is, in the order of its life.
+PLACES: dict[str, str] = {
+    "before": "on a CPU before the first read call",
+    "reader": "on a CPU in the file reader, around its read calls",
+    "call": "on a CPU in read calls",
+    "queue": "asleep until its request was handed to the driver",
+    "device": "then until the device had done it",
+    "wake": "then until the thread was woken",
+    "runq": "woken or preempted, waiting for a CPU",
+    "sleep": "asleep without a request of its own: another thread's read, a lock",
+    "between": "on a CPU between two reads",
+    "after": "on a CPU after the last read call",
+}
+
 # Share of others' reads above which diskstats' mean is not of these queries.
 _OTHERS = 0.01
 # As a share: what the books of two sources may differ by.
@@ -69,10 +86,13 @@ REST = 0.02
 # The class whose queries have stages.
 FOLLOWED = "one_read"
 
+# Calls of a kind, for people; of others they are called after the kind.
+_KINDS = {"get": "Gets", "multiget": "MultiGets", "seek": "Seeks", "query": "queries"}
+
 CLASSES: dict[str, str] = {
     "one_read": "slept for one read of one request: the ladder",
     "no_read": "answered from memtable or block cache",
-    "several": "several read calls or several requests",
+    "several": "several read calls or requests, or requests of page faults",
     "no_request": "a read without a request: page cache",
     "foreign": "slept for a request of another thread's",
     "awake": "request done before the thread slept",
@@ -146,6 +166,30 @@ class Rung:
 
 
 @dataclass(frozen=True)
+class QueryParts:
+    """Where threads were in the queries of one class, which need not have read once.
+
+    reads, requests: of them all; not_waited: of the requests, those that no wait of the thread ended with: done while
+                     it ran, or before another one of the same wait
+    parts:           by PLACES, in order, each of every query; they add up to the class, for a thread is in one place
+    """
+
+    reads: int
+    requests: int
+    not_waited: int
+    parts: list[Rung]
+
+    @property
+    def queries(self) -> int:
+        return self.parts[0].count
+
+    @property
+    def mean_ns(self) -> float:
+        """Of all parts together, which is the query's."""
+        return sum(part.sum_ns for part in self.parts) / self.queries if self.queries else 0.0
+
+
+@dataclass(frozen=True)
 class Ladder:
     """`ladder.json`: what one query in `sample` of a process went through, within a window.
 
@@ -156,6 +200,9 @@ class Ladder:
     queries:   begun in the window; followed: of these; threads: that began any
     stages:    of class `one_read`, in order; they add up to it
     classes:   what followed queries turned out to be
+    kind:      of its queries: get, multiget, seek ...; `read` where it starts at the read call
+    several, foreign: where threads were in queries of these classes; None where there was none
+    reader_calls: of the file reader, by followed queries; None in files of before it was counted
     outside:   from a followed query's return to the thread's next query: the client's own loop; own_ns: our work in it
     losses:    what was not counted, by reason
     """
@@ -180,11 +227,21 @@ class Ladder:
     device: LadderDevice | None
     losses: dict[str, int]
     process_ended: bool
+    kind: str = "get"
+    several: QueryParts | None = None
+    foreign: QueryParts | None = None
+    reader_calls: int | None = None
     schema: int = 1
 
     @property
     def seconds(self) -> float:
         return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def with_parts(self) -> list[tuple[Rung, QueryParts]]:
+        """The classes whose queries have parts instead of stages."""
+        both = (("several", self.several), ("foreign", self.foreign))
+        return [(self.of_class(name), parts) for name, parts in both if parts is not None]
 
     @property
     def total(self) -> Rung:
@@ -224,27 +281,43 @@ class Ladder:
 
     @property
     def probe_ns(self) -> float:
-        """The probes' own part of a followed query of class `one_read`: their programs' time, and the traps, estimated.
+        """The probes' own part of a followed query, of class `one_read` where there is one, else of `several`:
+        their programs' time, and the traps, estimated.
 
         Traps of the reader's entry and return lie within the query whole, those of its own entry and return by half.
         """
-        if not self.total.count:
+        if self.total.count:
+            programs, reads = sum(rung.own_ns for rung in self.stages) / self.total.count, 1.0
+        elif self.several is not None:
+            programs = self.of_class("several").own_ns / self.several.queries
+            reads = self.several.reads / self.several.queries
+        else:
             return 0.0
-        programs = sum(rung.own_ns for rung in self.stages) / self.total.count
+        return programs + self._traps_ns(reads)
+
+    def _traps_ns(self, reads: float) -> float:
+        """Of a followed query that calls the file reader so often."""
         if self.trap is None or self.start != "query":
-            return programs
-        half = (self.trap.entry_ns + self.trap.return_ns) / 2
+            return 0.0
         # Stepping comes after the point in time is taken, so all of it lies within.
         stepping = max(self.trap.stepped_ns - self.trap.entry_ns, 0.0)
-        traps = half + (2 * half if self.reader else 0.0)
-        return (
-            programs + traps + stepping * sum(any(w.stepped for w in watched) for watched in (self.query, self.reader))
-        )
+        traps = self.trap.entry_ns + self.trap.return_ns
+        of_query = traps / 2 + stepping * any(watched.stepped for watched in self.query)
+        of_reader = traps + stepping * any(watched.stepped for watched in self.reader) if self.reader else 0.0
+        return of_query + reads * of_reader
+
+    @property
+    def any_probe_ns(self) -> float:
+        """The probes' own part of a followed query of any class."""
+        if self.reader_calls is None or not self.finished:
+            return self.probe_ns
+        programs = sum(rung.own_ns for rung in self.classes) / self.finished
+        return programs + self._traps_ns(self.reader_calls / self.finished)
 
     def rest_ns(self, by_engine_ns: float) -> float:
         """What of a query by the client's clock is neither the query nor the client's loop, without what following adds
         to a query that is followed, for the others do not have it."""
-        return by_engine_ns - self.cycle_ns + self.probe_ns * (1 - 1 / self.sample)
+        return by_engine_ns - self.cycle_ns + self.any_probe_ns * (1 - 1 / self.sample)
 
     @property
     def seen_us(self) -> float:
@@ -259,7 +332,8 @@ class Ladder:
         """
         if self.device is None or not self.followed:
             return 0
-        others = round(self.device.reads - self.device.followed * self.queries / self.followed)
+        of_several = self.several.requests if self.several is not None else 0
+        others = round(self.device.reads - (self.device.followed + of_several) * self.queries / self.followed)
         return others if others > _OTHERS * self.device.reads else 0
 
     @property
@@ -268,7 +342,10 @@ class Ladder:
         are rounded and of not quite the same reads, so that near 0 it says nothing. None where it is not known."""
         if self.device is None or not self.device.read_ms or not self.total.count:
             return None
-        inside = sum(self.stage(name).mean_ns for name in ("queue", "device"))
+        rungs, reads = list(self.stages), self.total.count
+        if self.several is not None:
+            rungs, reads = [*rungs, *self.several.parts], reads + self.several.requests
+        inside = sum(rung.sum_ns for rung in rungs if rung.name in ("queue", "device")) / reads
         return 1 - inside * (self.device.reads - self.others_reads) / (self.device.read_ms * 1e6)
 
     @property
@@ -280,6 +357,11 @@ class Ladder:
         """The stages outside of the block layer, the largest first: a query's time that io.lat does not have."""
         outside = [rung for rung in self.stages if STAGES[rung.name].where != "device"]
         return sorted(outside, key=lambda rung: -rung.sum_ns)
+
+
+def queries_of(kind: str) -> str:
+    """Calls of this kind, in the plural: `MultiGets`."""
+    return _KINDS.get(kind, f"{kind}s")
 
 
 def read_ladder(path: Path) -> Ladder:

@@ -29,28 +29,34 @@ _MAGIC = b"ioflrec\n"
 _SCHEMA = 1
 _START = struct.Struct("<8sII")
 _RECORD = struct.Struct("<4Q9Q5I4HI")
-_SPAN = struct.Struct("<3Q2I4H2I")
+_SPAN = struct.Struct("<3Q2I4H2I4H")
 _RECORD_FIELDS = (
-    "begin_ns", "end_ns", "own_ns", "bytes", "parts", "tid", "weight", "reads", "min_flt", "maj_flt", "flags", "spans",
-    "waits_beyond", "requests_beyond", "unused",
+    "begin_ns", "end_ns", "own_ns", "bytes", "parts", "tid", "weight", "reads", "min_flt", "maj_flt",
+    "flags", "spans", "waits_beyond", "requests_beyond", "samples",
 )  # fmt: skip
-_SPAN_FIELDS = ("at", "place", "who", "kind", "part", "awaited", "state", "bytes", "device")
+_SPAN_FIELDS = (
+    "at", "place", "who", "kind", "part", "awaited", "state", "bytes", "device", "reads_beside", "writes_beside",
+    "others_beside", "kib_beside",
+)  # fmt: skip
 _PARTS_AT = 4
 _SLOW = 1
+_WAIT, _REQUEST, _SAMPLE = range(3)
 
 
 class Span(NamedTuple):
-    """A wait or an own request of a query.
+    """A wait or an own request of a query, or a sample of where it ran.
 
     left, woken, runs: of a wait: it left its CPU, was woken, ran again; of a request: begun, issued, completed (0: not
-              seen); ns, CLOCK_MONOTONIC
-    place:    of a wait: its state and stacks, a thread of this number in the recording of stacks; 0 where preempted
+              seen); of a sample: its time; ns, CLOCK_MONOTONIC
+    place:    of a wait: its state and stacks, of a sample its stacks: a thread of this number in the recording of
+              stacks; 0 where preempted
     who:      tid of what woke it; of an interrupt's wake-ups it means nothing
-    kind:     0 a wait, 1 a request
+    kind:     0 a wait, 1 a request, 2 a sample
     part:     of PARTS: what the time from `left` to `woken` is
     awaited:  the span, counted from 1, of the request that a wait was for; 0: none
     state:    of `RecordFile.states`
     bytes, device: of a request; device is major << 20 | minor
+    reads_beside, writes_beside, others_beside, kib_beside: what the device had besides when it was handed a request
     """
 
     left: int
@@ -64,10 +70,14 @@ class Span(NamedTuple):
     state: int
     bytes: int
     device: int
+    reads_beside: int = 0
+    writes_beside: int = 0
+    others_beside: int = 0
+    kib_beside: int = 0
 
     @property
     def is_request(self) -> bool:
-        return self.kind == 1
+        return self.kind == _REQUEST
 
 
 class QueryRecord(NamedTuple):
@@ -76,10 +86,11 @@ class QueryRecord(NamedTuple):
     begin_ns, end_ns: CLOCK_MONOTONIC
     own_ns:  of it in which our programs ran
     parts:   ns of each of PARTS; they add up to end - begin
-    weight:  so many of those that were followed it stands for
+    weight:  so many of those that were followed it stands for; 0: kept for its samples alone
     reads:   read calls
     slow:    kept for its duration, not at random
     waits_beyond, requests_beyond: those that had no room; the parts have their time
+    sampled: how often it was sampled while it ran; at most 8 of them, drawn at random, are spans
     """
 
     begin_ns: int
@@ -96,6 +107,7 @@ class QueryRecord(NamedTuple):
     spans: tuple[Span, ...]
     waits_beyond: int
     requests_beyond: int
+    sampled: int = 0
 
     @property
     def ns(self) -> int:
@@ -103,7 +115,11 @@ class QueryRecord(NamedTuple):
 
     @property
     def waits(self) -> Iterator[Span]:
-        return (span for span in self.spans if not span.is_request)
+        return (span for span in self.spans if span.kind == _WAIT)
+
+    @property
+    def samples(self) -> Iterator[Span]:
+        return (span for span in self.spans if span.kind == _SAMPLE)
 
 
 @dataclass(frozen=True)
@@ -145,6 +161,7 @@ class Recorded:
     uneven:    records whose parts were more than the whole
     places:    different states and stacks of waits
     losses:    what was not counted or kept, by reason
+    kind:      of the queries: get, multiget, seek ...
     """
 
     backend: str
@@ -177,6 +194,7 @@ class Recorded:
     losses: dict[str, int] = field(default_factory=dict)
     kernel_symbols: bool = True
     process_ended: bool = False
+    kind: str = "get"
     schema: int = 1
 
     @property
@@ -222,7 +240,7 @@ def _records(data: memoryview, at: int) -> Iterator[QueryRecord]:
     while at < len(data):
         found = record(data, at)
         begin_ns, end_ns, own_ns, size = found[:_PARTS_AT]
-        tid, weight, reads, min_flt, maj_flt, flags, spans, waits, requests, _ = found[last:]
+        tid, weight, reads, min_flt, maj_flt, flags, spans, waits, requests, sampled = found[last:]
         at += head
         end = at + spans * each
         if end > len(data):
@@ -230,6 +248,6 @@ def _records(data: memoryview, at: int) -> Iterator[QueryRecord]:
         yield make(
             begin_ns, end_ns, own_ns, size, found[_PARTS_AT:last], tid, weight, reads, min_flt, maj_flt,
             bool(flags & _SLOW),
-            tuple(map(make_span, span(data[at:end]))), waits, requests,
+            tuple(map(make_span, span(data[at:end]))), waits, requests, sampled,
         )  # fmt: skip
         at = end

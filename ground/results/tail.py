@@ -9,8 +9,8 @@ from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "KINDS", "MOST_READS", "MixRow", "Tail", "TailGroup", "TailRow", "Threshold", "WorstQuery", "WorstRequest",
-    "WorstWait", "read_tail",
+    "KINDS", "MOST_READS", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail", "TailGroup", "TailRow", "Threshold",
+    "WorstQuery", "WorstRequest", "WorstWait", "read_tail",
 )  # fmt: skip
 
 # Queries of more read calls are told together.
@@ -100,6 +100,52 @@ class MixRow:
 
 
 @dataclass(frozen=True)
+class CpuRow:
+    """A category's part of the time on the CPU, in us a query: the group's time on the CPU, which is exact, by the
+    shares of its samples.
+
+    gap: slow less median, with its interval by blocks of 250 ms
+    """
+
+    category: str
+    tail_us: float
+    median_us: float
+    gap: Interval
+
+
+@dataclass(frozen=True)
+class BesideRow:
+    """What else was under way: a mean of each group. That it is larger in slow queries is no cause.
+
+    unit: of the means; gap: slow less median, with its interval by blocks of 250 ms; None for too few blocks
+    """
+
+    name: str
+    unit: str
+    tail: float
+    median: float
+    gap: Interval | None
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The window as time, in seconds from its begin.
+
+    slow:    when a slow query began, and its us: the longest of them; queries: records of slow ones that there are
+    beside:  begin of a stretch of `bin_seconds`, and the mean of other reads and of writes that the device had when it
+             was handed a query's first request; stretches without such a request are left out
+    jobs:    kind, begin and end
+    """
+
+    seconds: float
+    slow: list[tuple[float, float]]
+    queries: int
+    beside: list[tuple[float, float, float]]
+    bin_seconds: float
+    jobs: list[tuple[str, float, float]]
+
+
+@dataclass(frozen=True)
 class WorstWait:
     """In ns from the query's begin: left its CPU, woken, ran again. part: a row's kind; where: the frame that waited;
     waker: tid, 0 where that is not told"""
@@ -148,7 +194,11 @@ class Tail:
                 where no difference is printed
     own_us:     of a slow query, and of a median one, in which our programs ran
     lost_slow:  slow queries whose records were lost
+    cpu:        the time on the CPU by category; none where samples are too few
+    cpu_samples: of slow, and of median queries
+    beside:     what else was under way; strip: the same over the window
     notes:      what limits the figures
+    kind:       of the queries: get, multiget, seek ...
     """
 
     pid: int
@@ -174,6 +224,11 @@ class Tail:
     lost_slow: int
     worst: list[WorstQuery]
     notes: list[str] = field(default_factory=list)
+    cpu: list[CpuRow] = field(default_factory=list)
+    cpu_samples: tuple[int, int] = (0, 0)
+    beside: list[BesideRow] = field(default_factory=list)
+    strip: Strip | None = None
+    kind: str = "get"
     schema: int = 1
 
     @property

@@ -17,7 +17,11 @@ from ground.results.interval import Interval
 from ground.results.query_records import BLOCKED, PARTS, QueryRecord, Recorded, RecordFile, Span
 from ground.results.tail import KINDS, MOST_READS, MixRow, Tail, TailGroup, TailRow, Threshold
 from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
+from ioflame.analysis.tail_beside import beside_rows
+from ioflame.analysis.tail_cpu import cpu_rows
+from ioflame.analysis.tail_groups import Bounds
 from ioflame.analysis.tail_notes import notes_of
+from ioflame.analysis.tail_strip import strip_of
 from ioflame.analysis.worst_queries import worst_queries
 
 __all__ = ("Row", "Used", "row_of", "tail_of", "used_records")
@@ -65,11 +69,12 @@ def row_of(wait: Span, places: Mapping[int, WaitPlace], states: Sequence[str]) -
 
 def used_records(recorded: Recorded, file: RecordFile, places: Mapping[int, WaitPlace]) -> list[Used]:
     """Every record with the weight that makes the kept ones stand for all that were counted: those that are slow for
-    the slow ones, those drawn at random for the others."""
-    kept = Counter(record.slow for record in file.records)
+    the slow ones, those drawn at random for the others. Without those that were kept for their samples alone."""
+    chosen = [record for record in file.records if record.weight]
+    kept = Counter(record.slow for record in chosen)
     counted = {True: recorded.slow, False: recorded.histogram.count - recorded.slow}
     weights = {slow: counted[slow] / number for slow, number in kept.items()}
-    return [Used(record, weights[record.slow], _rows(record, places, file.states)) for record in file.records]
+    return [Used(record, weights[record.slow], _rows(record, places, file.states)) for record in chosen]
 
 
 def _rows(record: QueryRecord, places: Mapping[int, WaitPlace], states: Sequence[str]) -> dict[Row, int]:
@@ -88,15 +93,24 @@ def _rows(record: QueryRecord, places: Mapping[int, WaitPlace], states: Sequence
     return found
 
 
-def tail_of(recorded: Recorded, file: RecordFile, places: Mapping[int, WaitPlace], seed: int = 1) -> Tail:
-    """The slow queries beside the median ones. MeasurementError where no query was recorded."""
-    if not file.records:
+def tail_of(
+    recorded: Recorded,
+    file: RecordFile,
+    places: Mapping[int, WaitPlace],
+    jobs: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+    seed: int = 1,
+) -> Tail:
+    """The slow queries beside the median ones. MeasurementError where no query was recorded.
+
+    jobs: as `beside_rows` has them
+    """
+    used = used_records(recorded, file, places)
+    if not used:
         raise MeasurementError(
             f"no query of process {recorded.pid} was recorded in {recorded.seconds:.1f} s",
             means=f"{recorded.queries:,} began, {recorded.histogram.count:,} were followed to their end",
             mend="a window in which it has queries; ioflame doctor",
         )
-    used = used_records(recorded, file, places)
     blocks = max(1, -(-(recorded.end_ns - recorded.start_ns) // BLOCK_NS))
     cuts, asked = _cuts(recorded)
     thinned = _thinned(used, recorded.threshold_ns, seed)
@@ -117,6 +131,9 @@ def tail_of(recorded: Recorded, file: RecordFile, places: Mapping[int, WaitPlace
     surplus = tail.mean_us - middle.mean_us
     mix, mix_us, within_us = _mix(slow, median)
     told = gaps is not None
+    bounds = Bounds(round(least), (median[0].record.ns, median[-1].record.ns), recorded.start_ns, BLOCK_NS, blocks)
+    counted = [(one.record, one.weight) for one in used]
+    cpu, samples = cpu_rows(counted, file.records, places, bounds)
     threshold = _threshold(ordered, slow, recorded.histogram.count, cuts, asked)
     weight = sum(one.weight for one in used)
     lost = recorded.losses.get("lost_slow", 0)
@@ -144,6 +161,11 @@ def tail_of(recorded: Recorded, file: RecordFile, places: Mapping[int, WaitPlace
         lost_slow=lost,
         worst=worst_queries([one.record for one in ordered[: -_WORST - 1 : -1]], places, file.states),
         notes=notes_of(recorded, threshold, len(slow), told, apart),
+        cpu=cpu if apart else [],
+        cpu_samples=samples,
+        beside=beside_rows(counted, jobs or {}, bounds) if apart else [],
+        strip=strip_of([one.record for one in slow], counted, jobs or {}, (recorded.start_ns, recorded.end_ns)),
+        kind=recorded.kind,
     )
 
 

@@ -1,4 +1,4 @@
-"""Where the queries of a group waited, as folded stacks."""
+"""Where the queries of a group waited and ran, as folded stacks."""
 
 from __future__ import annotations
 
@@ -6,32 +6,66 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from folding.wait_places import WaitPlace, place_of
+from ground.results.query_records import ON_CPU, PARTS, QueryRecord
 from ioflame.analysis.tail import Used
+from ioflame.analysis.tail_cpu import RUNNING, Undisturbed
 
-__all__ = ("folded_waits",)
+__all__ = ("folded_time",)
+
+# Plain words: a name in brackets stands for code of an object that has no names, which comparisons take for the same.
+_RUNS, _RUN_QUEUE = "on-CPU", "run queue"
 
 
-def folded_waits(
-    group: Sequence[Used], places: Mapping[int, WaitPlace], states: Sequence[str], least: int, most: int | None
+def folded_time(
+    group: Sequence[Used],
+    sampled: Sequence[QueryRecord],
+    undisturbed: Undisturbed,
+    places: Mapping[int, WaitPlace],
+    states: Sequence[str],
+    least: int,
+    most: int | None,
 ) -> str:
-    """Folded text of the queries of `least` ns and more, up to `most` (None: all): a line is `root;...;leaf;[state] n`,
+    """Folded text of the queries of `least` ns and more, up to `most` (None: all): a line is `root;...;leaf;what n`,
     n in ns a query of the group, so that two groups can be compared whatever their sizes.
 
-    Time in the run queue has the stack that the thread was blocked in, and the state `[woken]`; a preempted thread has
-    none.
+    sampled: records in which samples fell; undisturbed: how long those had been without. The time on the CPU is spread
+    over their stacks, and has none where there are none. Time in the run queue has the stack that the thread was
+    blocked in; a preempted thread has none.
     """
-    sums: defaultdict[tuple[tuple[str, ...], str], float] = defaultdict(float)
-    whole = 0.0
+    sums: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    whole = on_cpu = 0.0
     for one in group:
-        if one.record.ns < least or (most is not None and one.record.ns > most):
+        if not _within(one.record.ns, least, most):
             continue
         whole += one.weight
+        on_cpu += one.weight * one.record.parts[ON_CPU]
         for wait in one.record.waits:
             state = states[wait.state]
             frames = place_of(places, wait.place, state).frames if wait.place else ()
-            sums[frames, state] += one.weight * (wait.woken - wait.left)
-            sums[frames, state if state == "preempted" else "woken"] += one.weight * (wait.runs - wait.woken)
-    lines = {
-        ";".join((*frames, f"[{state}]")): round(ns / whole) for (frames, state), ns in sorted(sums.items()) if whole
+            blocked = _RUN_QUEUE if PARTS[wait.part] == "run_queue" else f"waits: {state}"
+            for what, ns in ((blocked, wait.woken - wait.left), (_RUN_QUEUE, wait.runs - wait.woken)):
+                stack = (*frames, what)
+                sums[stack] += one.weight * ns
+    ran = _ran([record for record in sampled if _within(undisturbed.ns(record), least, most)], places) or {
+        (_RUNS,): 1.0
     }
+    samples = sum(ran.values())
+    for stack, weight in ran.items():
+        sums[stack] += on_cpu * weight / samples
+    lines = {";".join(frames): round(ns / whole) for frames, ns in sorted(sums.items()) if whole}
     return "".join(f"{line} {ns}\n" for line, ns in lines.items() if ns)
+
+
+def _within(ns: int, least: int, most: int | None) -> bool:
+    return ns >= least and (most is None or ns <= most)
+
+
+def _ran(records: Sequence[QueryRecord], places: Mapping[int, WaitPlace]) -> Mapping[tuple[str, ...], float]:
+    """Samples by stack with what they are behind it; the kept ones of a query stand for all of it."""
+    found: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    for record in records:
+        kept = list(record.samples)
+        for sample in kept:
+            stack = (*place_of(places, sample.place, RUNNING).frames, _RUNS)
+            found[stack] += record.sampled / len(kept)
+    return found

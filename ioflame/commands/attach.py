@@ -90,7 +90,11 @@ def add_parser(commands: Commands) -> None:
     add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
     known, default = " ".join(INSTRUMENTS), " ".join(BY_DEFAULT)
     add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
-    add("--tail", action="store_true", help="records of single queries as well: why the slowest are slow (RocksDB)")
+    add(
+        "--tail",
+        action="store_true",
+        help="records of single queries as well: why the slowest are slow; of calls of --count-symbol, else RocksDB's",
+    )
     add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
     rates = f"{_FREQUENCY} of a service, {BENCHMARK_FREQUENCY} of a benchmark"
     add("--freq", metavar="HZ", help=f"samples a second and CPU (default: {rates})")

@@ -21,7 +21,7 @@ from ground.text.tsv import Row
 from viz.page.run_view import Graph, Observed, Panel
 from workloads.registry import Rules
 
-__all__ = ("Alone", "Flame", "Instrument", "Part", "Refusal", "Tables", "Watched", "add_backend")
+__all__ = ("Alone", "Flame", "Instrument", "Part", "Refusal", "Tables", "Watched", "add_backend", "add_queries")
 
 Tables = dict[str, Sequence[Row]]
 
@@ -34,6 +34,7 @@ class Watched:
     plan:   perf's, as the trial after the warm-up left it
     device: None where the processes have no file on any
     symbols, ladder_sample: of the engine, for the ladder
+    query_symbol: a function that runs once a query, where one was named for counting them
     database: the directory of its database, where that is known; engine: who knows the files in it, an engine or a
               service by name
     seconds: of the window
@@ -53,6 +54,7 @@ class Watched:
     seconds: float = 20.0
     threshold_us: int | None = None
     force: bool = False
+    query_symbol: str | None = None
 
 
 @dataclass(frozen=True)
@@ -164,4 +166,24 @@ def add_backend(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
         "--backend",
         default=os.environ.get("EBPF") or "auto",
         help=f"auto (the first that works here), or one of {', '.join(names)} (default: EBPF, or auto)",
+    )
+
+
+def add_queries(parser: argparse.ArgumentParser) -> None:
+    """--kind, --query-symbol and --symbols: which calls of the process are its queries."""
+    add = parser.add_argument
+    add(
+        "--kind", metavar="KIND", help="get, multiget or seek: follow these (default: the first of them that is called)"
+    )
+    add(
+        "--query-symbol",
+        metavar="FUNCTION",
+        help="the function whose calls are the queries, for a process without an engine that we know: "
+        "space::Class::function, or PortalRun; --kind then says what they are called",
+    )
+    add(
+        "--symbols",
+        type=Path,
+        metavar="NAME|FILE",
+        help="the engine, or a file that names its queries (default: RocksDB's)",
     )

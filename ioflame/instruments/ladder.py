@@ -12,13 +12,13 @@ from ebpf.ladder import LADDER_BACKENDS, LadderRequest, ladder_checks, ladder_ob
 from ground.errors import UsageError
 from ground.results.checks import Check
 from ground.results.files import Files
-from ground.results.ladder import CLASSES, STAGES, Ladder, Rung, read_ladder
+from ground.results.ladder import CLASSES, PLACES, STAGES, Ladder, Rung, read_ladder
 from ground.results.metrics import metrics_of
-from ground.results.run import Run
+from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
-from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Tables, Watched, add_backend
+from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Tables, Watched, add_backend, add_queries
 from viz.page.run_view import Observed, Panel
 from viz.terminal.ladder import ladder_text
 from workloads.registry import Rules
@@ -81,7 +81,11 @@ query - queue - dev      91.71  not in iostat nor the device's own figures
 
 
 def latency_of_client(run: Run) -> float | None:
-    """us of a query in the ladder's window as the client sees it; None where it is not known."""
+    """us of a query in the ladder's window as the client sees it; None where it is not known, or is of something else:
+    clients count the keys of a MultiGet, and the steps of a scan."""
+    ladder = read_or_none(run.path(Files.LADDER), read_ladder)
+    if ladder is None or ladder.kind != "get":
+        return None
     windows = [window for window in run.record.windows if window.kind == "ladder"]
     return metrics_of(run.record, windows).get("rx.lat")
 
@@ -113,7 +117,14 @@ def _tables(run: Run) -> Tables:
         ]
 
     stages = {name: f"{step.start} to {step.end}: {step.about}" for name, step in STAGES.items()}
-    return {"stages": rows(ladder.stages, stages), "classes": rows(ladder.classes, CLASSES)}
+    tables: Tables = {"stages": rows(ladder.stages, stages), "classes": rows(ladder.classes, CLASSES)}
+    for whole, found in ladder.with_parts:
+        tables[f"{whole.name}_parts"] = rows(found.parts, PLACES)
+        tables[f"{whole.name}_reads"] = [
+            {"queries": found.queries, "read_calls": found.reads, "requests": found.requests,
+             "requests_not_waited_for": found.not_waited}
+        ]  # fmt: skip
+    return tables
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,14 +139,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the ladder starts; syscall needs no symbols of the engine (default: auto)",
     )
     parser.add_argument("--no-reader", action="store_true", help="no probes on the engine's file reader")
+    add_queries(parser)
 
 
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
     if len(arguments.pid) != 1 or arguments.children:
         raise UsageError("the ladder follows one process", mend="one --pid, without --children")
     request = LadderRequest(
-        arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.backend
-    )
+        arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.backend,
+        arguments.symbols, arguments.kind, arguments.query_symbol,
+    )  # fmt: skip
     return ladder_observer(request, children, out)
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
 
 from ebpf.tail import TailRequest, record_checks, tail_observer
+from folding.frames import compare_folded
 from folding.locks import read_rules
 from folding.wait_places import fold_wait_places
 from ground.errors import UsageError
 from ground.results.checks import Check
 from ground.results.files import Files
+from ground.results.frame_differences import FrameDifferences, read_frame_differences
+from ground.results.interval import Interval
+from ground.results.jobs import read_run_jobs
 from ground.results.query_records import read_query_records, read_recorded
 from ground.results.run import Run
 from ground.results.tail import Tail, read_tail
@@ -24,8 +28,10 @@ from ground.system.process import Children
 from ground.text.tsv import Row
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of, used_records
-from ioflame.analysis.tail_stacks import folded_waits
-from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
+from ioflame.analysis.tail_beside import job_stretches
+from ioflame.analysis.tail_cpu import Undisturbed
+from ioflame.analysis.tail_stacks import folded_time
+from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_queries
 from ioflame.instruments.offcpu import one_pid
 from viz.export.chrome_trace import chrome_trace
 from viz.page.run_view import Observed, Panel
@@ -45,7 +51,7 @@ _EXAMPLE = """
 ioflame ebpf tail --pid 20473 --seconds 8 --dir slow
 (db_bench readrandom, 2 threads, O_DIRECT, on a VM whose 2 CPUs are busy with four endless loops)
 
-Slow queries (process 20473, 8.0 s, every query followed, 73,139 ended)
+Slow Gets (process 20473, 8.0 s, every query followed, 73,139 ended)
 the slowest 1 % take 9.66 ms more than the median: 8.6 ms [7.4, 10.0] of it in the run queue
 
 slow    p99, 4.06 ms and more (95 % interval 4 to 4.14 ms): n 732, 44.5 % of the threads' time
@@ -69,33 +75,55 @@ def _observer(watched: Watched) -> Observer:
         expected=watched.seconds,
         force=watched.force,
         symbols=watched.symbols,
+        query_symbol=watched.query_symbol,
     )
     return tail_observer(request, watched.children, watched.run.directory)
 
 
 def _analyse(run: Run, rules: Rules) -> list[Check]:
-    return analyse(run.directory, rules)[1]
+    jobs = job_stretches(read_run_jobs(run.path(Files.JOBS))) if run.path(Files.JOBS).exists() else {}
+    return analyse(run.directory, rules, jobs)[1]
 
 
-def analyse(directory: Path, rules: Rules) -> tuple[Tail, list[Check]]:
+def analyse(
+    directory: Path, rules: Rules, jobs: Mapping[str, Sequence[tuple[int, int]]] | None = None
+) -> tuple[Tail, list[Check]]:
     """Names the stacks of what was recorded in `directory`, and writes what follows from it beside it: `tail.json`, the
-    stacks of both groups, and the timelines of the longest queries."""
+    stacks of both groups, and the timelines of the longest queries.
+
+    jobs: by kind, when they ran (CLOCK_MONOTONIC, ns)
+    """
     recorded = read_recorded(directory / Files.RECORDED)
     file = read_query_records(directory / Files.QUERY_RECORDS)
     locks = read_rules(rules.locks)
     stacks, profile = directory / Files.RECORD_STACKS, directory / Files.RECORD_PROFILE
     places = fold_wait_places(stacks, profile, rules.categories, locks) if recorded.places else {}
-    tail = tail_of(recorded, file, places)
+    tail = tail_of(recorded, file, places, jobs)
     write_json(directory / Files.TAIL, tail)
     used = used_records(recorded, file, places)
+    sampled = [record for record in file.records if record.sampled]
+    undisturbed = Undisturbed.of([(one.record, one.weight) for one in used], sampled, tail.threshold.ns)
     for name, least, most in (
         (Files.TAIL_FOLDED, tail.threshold.ns, None),
         (Files.TAIL_MEDIAN_FOLDED, tail.median.low_ns, tail.median.high_ns),
     ):
-        write_whole(directory / name, folded_waits(used, places, file.states, least, most).encode())
+        write_whole(
+            directory / name, folded_time(used, sampled, undisturbed, places, file.states, least, most).encode()
+        )
+    _compare(directory, tail)
     trace = chrome_trace(tail.worst, tail.pid, tail.start_ns)
     write_whole(directory / Files.TAIL_TRACE, trace.encode())
     return tail, [*record_checks(recorded), *tail_checks(tail)]
+
+
+def _compare(directory: Path, tail: Tail) -> None:
+    """The frames of slow queries against those of median ones, where there are both."""
+    sides = [
+        ("median queries", directory / Files.TAIL_MEDIAN_FOLDED, tail.median.mean_us),
+        ("slow queries", directory / Files.TAIL_FOLDED, tail.tail.mean_us),
+    ]
+    if all(path.stat().st_size for _, path, _ in sides):
+        compare_folded(sides, directory / Files.TAIL_FRAMES)
 
 
 def _result(run: Run) -> Tail:
@@ -112,7 +140,7 @@ def _worst(run: Run) -> str:
 
 def _files_words(directory: Path) -> str:
     return (
-        f"\nwhere they waited, ns a query: {directory / Files.TAIL_FOLDED} against {Files.TAIL_MEDIAN_FOLDED}"
+        f"\nwhere they waited and ran, ns a query: {directory / Files.TAIL_FOLDED} against {Files.TAIL_MEDIAN_FOLDED}"
         f"\nthe longest ten as timelines, for ui.perfetto.dev: {directory / Files.TAIL_TRACE}"
     )
 
@@ -125,9 +153,7 @@ def _tables(run: Run) -> Tables:
     rows: Sequence[Row] = [
         {
             "row": row.name, "kind": row.kind, "slow_us": row.tail_us, "median_us": row.median_us,
-            "difference_us": row.gap.estimate if row.gap is not None else None,
-            "difference_low_us": row.gap.low if row.gap is not None else None,
-            "difference_high_us": row.gap.high if row.gap is not None else None,
+            **_gap(row.gap, "_us"),
             "share_percent": None if row.share is None else 100 * row.share,
             "waker": row.waker[0] if row.waker is not None else None,
             "waker_share": row.waker[1] if row.waker is not None else None,
@@ -140,7 +166,20 @@ def _tables(run: Run) -> Tables:
         "tail_groups": groups,
         "tail_rows": rows,
         "tail_mix": [dataclasses.asdict(row) for row in tail.mix],
+        "tail_cpu": [
+            {"category": row.category, "slow_us": row.tail_us, "median_us": row.median_us, **_gap(row.gap, "_us")}
+            for row in tail.cpu
+        ],
+        "tail_beside": [
+            {"at_the_time": row.name, "unit": row.unit, "slow": row.tail, "median": row.median, **_gap(row.gap)}
+            for row in tail.beside
+        ],
     }
+
+
+def _gap(gap: Interval | None, unit: str = "") -> dict[str, float | None]:
+    names = [f"difference{unit}", f"difference_low{unit}", f"difference_high{unit}"]
+    return dict(zip(names, (gap.estimate, gap.low, gap.high) if gap is not None else (None,) * 3, strict=True))
 
 
 def _worst_tables(run: Run) -> Tables:
@@ -174,7 +213,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--keep", default="slow", choices=("slow", "all"), help="records of slow queries and some others, or of all")
     add("--linger", type=float, default=2.0, metavar="S", help="longest to wait for queries under way at the end (2)")
     add("--force", action="store_true", help="follow them even where the traps take more than 5 %% of a CPU")
-    add("--symbols", type=Path, metavar="FILE", help="names the engine's queries (default: RocksDB's)")
+    add_queries(parser)
     add(
         "--dir",
         type=Path,
@@ -192,7 +231,8 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
         out.with_name(Files.RECORDED).symlink_to(directory / Files.RECORDED)
     request = TailRequest(
         one_pid(arguments), arguments.sample, arguments.threshold_us, arguments.keep, arguments.linger,
-        arguments.seconds, arguments.force, arguments.symbols, arguments.ring_bytes,
+        arguments.seconds, arguments.force, arguments.symbols, arguments.ring_bytes, arguments.kind,
+        arguments.query_symbol,
     )  # fmt: skip
     return tail_observer(request, children, directory)
 
@@ -220,7 +260,7 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 def _panel(seen: Observed) -> Markup:
     from viz.page.tail import tail_panel
 
-    return tail_panel(seen.the(Files.TAIL, Tail))
+    return tail_panel(seen.the(Files.TAIL, Tail), seen.of(Files.TAIL_FRAMES, FrameDifferences))
 
 
 INSTRUMENT = Instrument(
@@ -228,7 +268,7 @@ INSTRUMENT = Instrument(
     place=9,
     observer=_observer,
     result=Files.RECORDED,
-    reads={Files.TAIL: read_tail},
+    reads={Files.TAIL: read_tail, Files.TAIL_FRAMES: read_frame_differences},
     analyse=_analyse,
     parts={
         "tail": Part("why the slowest queries are slow", Files.TAIL, _text, _tables),

@@ -25,6 +25,7 @@ from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Watched
 from ioflame.measure.job import Job, describe_database, describe_tree
+from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
@@ -100,6 +101,7 @@ def measure(
     child = children.start(f"{job.engine.about.client} {job.options.workload}", argv, stdout=log)
     queries = query_report(job, report, log)
     schedule = Schedule(child, device_of(job.db_dir), queries, lifetime, log, reporter, roles_of(job))
+    began = clock_pair()
     try:
         _run_windows(job, schedule, child, run, children, reporter)
     finally:
@@ -111,6 +113,8 @@ def measure(
 
     def end() -> None:
         _end(job, child, run, reporter)
+        if step.changing:
+            note_jobs(run, job.engine, job.db_dir, began)
         record.database.levels_after = describe_tree(_tree_after(job, database, run, children, reporter))
         record.seeds = list(database.seeds)
         run.save()

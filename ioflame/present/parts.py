@@ -13,6 +13,7 @@ from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.io_latency import IoLatency, read_io_latency
+from ground.results.job_costs import read_job_costs
 from ground.results.ladder import Ladder, read_ladder
 from ground.results.metrics import METRICS, WINDOW_COLUMNS, cpu_profiled, window_metrics
 from ground.results.operations import read_operations
@@ -25,6 +26,7 @@ from ground.text.tsv import Row
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Part, Tables
 from viz.terminal.event_group import group_text
+from viz.terminal.jobs import jobs_line, jobs_text
 from viz.terminal.latency_layers import Layer, layers_text
 from viz.terminal.latency_layers import latency_layers as layers_of
 from viz.terminal.operations import operations_text
@@ -36,7 +38,9 @@ __all__ = ("PARTS", "latency_layers", "layers", "part_of", "parts_of", "screen")
 def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
     """What of a run is read first, on one screen. show: the command that prints the rest"""
     table = layers(run, sentences=False)
-    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, unicode, show)
+    costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
+    jobs = jobs_line(costs) if costs is not None else ""
+    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, unicode, show, jobs)
 
 
 def layers(run: Run, *, sentences: bool = True) -> str:
@@ -194,6 +198,38 @@ def _group(run: Run) -> Tables:
                        for row in group.rows]}  # fmt: skip
 
 
+def _jobs_text(run: Run) -> str:
+    return jobs_text(read_job_costs(run.path(Files.JOB_COSTS)))
+
+
+def _jobs(run: Run) -> Tables:
+    """By output level and reason; their sampled CPU by category; stalls."""
+    costs = read_job_costs(run.path(Files.JOB_COSTS))
+    by_category: list[Row] = [
+        {"kind": one.kind, "level": one.level, "jobs": one.jobs, "out_bytes": one.bytes_out, "category": name,
+         "cpu_ns": weight, "about": costs.labels.get(name, "")}
+        for one in costs.cpu
+        for name, weight in one.categories.items()
+    ]  # fmt: skip
+    return {
+        "jobs": [
+            {"kind": row.kind, "level": row.level, "reason": row.reason, "jobs": row.jobs, "in_bytes": row.bytes_in,
+             "out_bytes": row.bytes_out, "job_seconds": row.seconds, "cpu_us": row.cpu_us}
+            for row in costs.rows
+        ],
+        "jobs_by_category": by_category,
+        "jobs_on_device": [
+            {"out_bytes": row.bytes_out, **{n: v for n, v in dataclasses.asdict(row).items() if n != "bytes_out"}}
+            for row in costs.device
+        ],
+        "stalls": [
+            {"cause": row.cause, "stopped": int(row.stopped), "times": row.times, "all_seconds": row.seconds,
+             "longest_seconds": row.longest, "without_end": row.open}
+            for row in costs.stalls
+        ],
+    }  # fmt: skip
+
+
 def _latency(run: Run) -> Tables:
     return {
         "latency": [
@@ -215,6 +251,9 @@ PARTS: Mapping[str, Part] = {
     ),
     "events": Part("events of the group, by category", Files.EVENT_GROUP, _group_text, _group),
     "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations, _operation_tables),
+    "jobs": Part(
+        "flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, _jobs_text, _jobs
+    ),
     "latency": Part("from the engine to the device", Files.RECORD, layers, _latency),
     **{name: part for instrument in INSTRUMENTS.values() for name, part in instrument.parts.items()},
     "checks": Part("every check", Files.RECORD, lambda run: render_checks(run.record.checks, 100), _checks),

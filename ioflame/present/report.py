@@ -12,6 +12,8 @@ from ground.results.categories import Categories, read_categories, telling_view
 from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.findings import read_findings
+from ground.results.job_costs import read_job_costs
+from ground.results.jobs import read_run_jobs
 from ground.results.operations import read_operations
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW, query_role
@@ -72,6 +74,11 @@ def _view(run: Run) -> RunView:
         view.findings = read_findings(run.directory)
     except MeasurementError as error:
         view.notes.append(f"What was found is not shown: {error.what}")
+    try:
+        view.jobs = read_run_jobs(run.path(Files.JOBS)) if run.path(Files.JOBS).exists() else None
+        view.job_costs = read_job_costs(run.path(Files.JOB_COSTS)) if run.path(Files.JOB_COSTS).exists() else None
+    except MeasurementError as error:
+        view.notes.append(f"Background jobs are not shown: {error.what}")
     if not run.path(Files.FOLDED).exists():
         view.notes.append(f"{Files.FOLDED} is not in this run: no stacks, no categories.")
         return view

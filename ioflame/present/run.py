@@ -9,6 +9,7 @@ from ground.results.categories import Categories
 from ground.results.checks import Verdict
 from ground.results.event_group import read_event_group
 from ground.results.files import Files
+from ground.results.job_costs import read_job_costs
 from ground.results.metrics import cpu_profiled
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW, cpu_of_all_roles
@@ -25,6 +26,7 @@ from ioflame.stages.run import Analysed
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.event_group import group_text
+from viz.terminal.jobs import jobs_text
 from viz.terminal.operations import operations_text
 from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
@@ -47,7 +49,9 @@ def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
         further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
         found_group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
         group = group_text(found_group) if found_group is not None else ""
-        parts = [group, operations_text(found.kinds), role_table(run.record, found.folded), *observed]
+        costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
+        jobs = jobs_text(costs) if costs is not None else ""
+        parts = [group, operations_text(found.kinds), role_table(run.record, found.folded), jobs, *observed]
         text = render_summary(run.record, categories, found.findings, parts, further=further)
         write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
         write_report(run.directory, run.path(Files.REPORT))

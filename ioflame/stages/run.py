@@ -39,6 +39,7 @@ from ioflame.analysis.observer_costs import observer_costs
 from ioflame.analysis.operations import operations_of
 from ioflame.analysis.serving_threads import serving_threads
 from ioflame.stages.event_group import analyse_group
+from ioflame.stages.jobs import analyse_jobs
 from ioflame.stages.observed import analyse_observed
 from ioflame.stages.queries import queries_each_second
 from ioflame.stages.rules import rules_of
@@ -102,6 +103,10 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
         checks += analyse_group(run, record.profile, whole.statistics, categories)
     with reporter.stage("account for what the other observers saw"):
         observed = analyse_observed(run)
+    try:
+        checks += analyse_jobs(run, whole)
+    except MeasurementError as error:
+        checks.append(Check("jobs", Verdict.FAILED, error.what, error.means, error.mend))
     proofs = _proofs(run, engine, categories) if engine is not None else []
     record.checks = [
         *run_checks(record, background, unread),

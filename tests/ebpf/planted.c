@@ -1,5 +1,6 @@
 // What slows single reads down, planted where an engine reads (LD_PRELOAD; with frame pointers, so that it is seen on stacks).
 //   PLANTED=nap   one pread in a hundred, by chance, sleeps 5 ms first
+//   PLANTED=spin  one in a hundred computes for 5 ms
 //   PLANTED=lock  each pread takes a mutex, which a thread called `holder` has for 2 ms, every 50 ms
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -14,7 +15,7 @@
 #define LAST asm volatile("" ::: "memory") /* no tail call: the caller is to be on the stack */
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
-static enum { NOTHING, NAP, LOCK } planted;
+static enum { NOTHING, NAP, SPIN, LOCK } planted;
 static __thread unsigned seed;
 
 static void pause_ms(long ms)
@@ -27,6 +28,18 @@ static void pause_ms(long ms)
 OUT_OF_LINE void planted_nap(void)
 {
 	pause_ms(5);
+	LAST;
+}
+
+OUT_OF_LINE void planted_spin(void)
+{
+	struct timespec begun, now;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
+	do {
+		for (volatile int turn = 0; turn < 10000; turn++)
+			;
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	} while ((now.tv_sec - begun.tv_sec) * 1000000000L + now.tv_nsec - begun.tv_nsec < 5000000);
 	LAST;
 }
 
@@ -60,7 +73,7 @@ __attribute__((constructor)) static void begin(void)
 {
 	const char *what = getenv("PLANTED");
 	pthread_t thread;
-	planted = !what ? NOTHING : !strcmp(what, "nap") ? NAP : !strcmp(what, "lock") ? LOCK : NOTHING;
+	planted = !what ? NOTHING : !strcmp(what, "nap") ? NAP : !strcmp(what, "spin") ? SPIN : !strcmp(what, "lock") ? LOCK : NOTHING;
 	if (planted == LOCK)
 		pthread_create(&thread, 0, hold, 0);
 }
@@ -69,9 +82,12 @@ OUT_OF_LINE ssize_t pread64(int file, void *to, size_t size, off_t at)
 {
 	if (!seed)
 		seed = (unsigned)syscall(SYS_gettid);
-	if (planted == NAP && rand_r(&seed) % 100 == 0)
-		planted_nap();
-	else if (planted == LOCK)
+	if (planted != LOCK && rand_r(&seed) % 100 == 0) {
+		if (planted == NAP)
+			planted_nap();
+		else if (planted == SPIN)
+			planted_spin();
+	} else if (planted == LOCK)
 		planted_lock();
 	ssize_t got = syscall(SYS_pread64, file, to, size, at);
 	LAST;

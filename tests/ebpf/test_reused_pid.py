@@ -148,7 +148,7 @@ def test_the_ladder_ends_with_the_process(
     binary, out = build(shape), tmp_path / "ladder.json"
     first = Standin(binary, data)
     with Children() as children:
-        observer = ladder_observer(LadderRequest(first.pid, 1, backend=backend), children, out)
+        observer = ladder_observer(LadderRequest(first.pid, 1, begins, backend=backend), children, out)
         first.order("go")
         observer.attach()
         first.query("stop")

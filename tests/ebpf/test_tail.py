@@ -7,6 +7,7 @@ import math
 import os
 import statistics
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,7 +71,7 @@ def read(db: Path, planted: Path) -> Iterator[Read]:
             env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         started.append(process)
-        until(lambda: _reads(process.pid) > 5000, process)
+        until(lambda: reads_of(process.pid) > 5000, process)
         return process.pid
 
     yield begin
@@ -79,7 +80,7 @@ def read(db: Path, planted: Path) -> Iterator[Read]:
         process.wait()
 
 
-def _reads(pid: int) -> int:
+def reads_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/io").read_text().partition("syscr: ")[2].split()[0])
 
 
@@ -130,9 +131,9 @@ def test_every_query_is_a_record_whose_parts_add_up_to_it(engine: Standin, tmp_p
     assert lost.keys() <= {"missed_in", "requeued"}
     tail = analysed(tmp_path)
     assert tail.weighted_us == pytest.approx(tail.mean_us, rel=1e-6)
-    assert "longest queries" in worst_text(tail) and "Slow queries" in tail_text(tail)
+    assert "longest queries" in worst_text(tail) and "Slow Gets" in tail_text(tail)
     assert json.loads((tmp_path / Files.TAIL_TRACE).read_text())["traceEvents"]
-    assert "[io]" in (tmp_path / Files.TAIL_FOLDED).read_text()
+    assert "waits: io" in (tmp_path / Files.TAIL_FOLDED).read_text()
 
 
 def test_a_ring_that_is_too_small_says_what_it_lost(engine: Standin, tmp_path: Path) -> None:
@@ -152,14 +153,17 @@ def test_one_in_four_is_followed_and_some_of_the_fast_are_kept(engine: Standin, 
     recorded, file = record(TailRequest(engine.pid, sample=4, expected=_SECONDS), tmp_path, _SECONDS)
     engine.query("stop")
     assert recorded.followed == pytest.approx(recorded.queries / 4, rel=0.1)
-    slow = sum(one.slow for one in file.records)
-    others = len(file.records) - slow
+    kept = [one for one in file.records if one.weight]
+    slow = sum(one.slow for one in kept)
+    others = len(kept) - slow
     assert slow == recorded.slow and all(one.ns >= recorded.slow_ns for one in file.records if one.slow)
-    assert all(one.weight == (1 if one.slow else recorded.one_in) for one in file.records)
+    assert all(one.weight == (1 if one.slow else recorded.one_in) for one in kept)
+    # Samples are kept of all that were followed, slow or not.
+    assert all(one.sampled for one in file.records if not one.weight)
     expected = (recorded.histogram.count - slow) / recorded.one_in
     assert abs(others - expected) < 5 * math.sqrt(expected) + 5
     # The mean by weights is that of all, as far as so many of the others tell.
-    tail, fast = analysed(tmp_path), [one.ns for one in file.records if not one.slow]
+    tail, fast = analysed(tmp_path), [one.ns for one in kept if not one.slow]
     error_us = statistics.stdev(fast) / math.sqrt(len(fast)) / 1e3 + tail.mean_us / math.sqrt(expected)
     assert abs(tail.weighted_us - tail.mean_us) < 5 * error_us
     assert any("one query in 4 was followed" in note for note in analysed(tmp_path).notes)
@@ -211,6 +215,53 @@ def test_a_planted_nap_is_the_surplus_of_the_queries_that_had_it(read: Read, tmp
     # One read in a hundred: all of them are Gets of one read, or next to all.
     reads = recorded.histogram.count
     assert abs(len(slow) - reads / 100) < 3 * math.sqrt(reads / 100) + 0.01 * reads / 100 + 3
+
+
+@pytest.mark.needs("db_bench")
+def test_what_slow_queries_compute_is_sampled_within_them(read: Read, tmp_path: Path) -> None:
+    request = TailRequest(read("spin", 1, *FIRST), threshold_us=4000, expected=2 * _LONG)
+    _, file = record(request, tmp_path, 2 * _LONG)
+    slow = [one for one in file.records if one.slow]
+    sampled = sum(one.sampled for one in slow)
+    assert sampled > 100 and all(
+        one.begin_ns <= span.left <= one.end_ns for one in file.records for span in one.samples
+    )
+    tail = analysed(tmp_path)
+    assert tail.cpu_samples[0] == sampled and tail.cpu
+    assert sum(one.tail_us for one in tail.cpu) == pytest.approx(row(tail, "on-CPU").tail_us, rel=1e-6)
+    assert sum(one.median_us for one in tail.cpu) == pytest.approx(row(tail, "on-CPU").median_us, rel=1e-6)
+    lines = [line.rsplit(" ", 1) for line in (tmp_path / Files.TAIL_FOLDED).read_text().splitlines()]
+    ran = {stack: int(ns) for stack, ns in lines if stack.endswith(";on-CPU")}
+    spin = sum(ns for stack, ns in ran.items() if "planted_spin" in stack)
+    assert spin > sum(ran.values()) / 2
+    assert "planted_spin" not in (tmp_path / Files.TAIL_MEDIAN_FOLDED).read_text()
+
+
+@pytest.mark.needs("db_bench")
+def test_what_the_device_has_besides_is_seen(read: Read, tmp_path: Path) -> None:
+    pid = read("")
+    block = b"-" * (1 << 20)
+    descriptor = os.open(tmp_path / "beside", os.O_WRONLY | os.O_CREAT)
+
+    def write_on(stop: threading.Event) -> None:
+        while not stop.is_set():
+            os.pwrite(descriptor, block, 0)
+            os.fdatasync(descriptor)
+
+    stop = threading.Event()
+    writer = threading.Thread(target=write_on, args=(stop,))
+    writer.start()
+    try:
+        _, file = record(TailRequest(pid, expected=_SECONDS), tmp_path, _SECONDS)
+    finally:
+        stop.set()
+        writer.join()
+        os.close(descriptor)
+    asked = [span for one in file.records for span in one.spans if span.is_request]
+    beside = [span for span in asked if span.writes_beside]
+    assert len(beside) > 0.02 * len(asked) and max(span.kib_beside for span in beside) >= 128
+    (writes,) = [one for one in analysed(tmp_path).beside if one.name == "writes that the device had"]
+    assert writes.tail > 0
 
 
 @pytest.mark.needs("db_bench")

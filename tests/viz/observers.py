@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ground.results.files import Files
 from ground.results.histogram import Histogram
 from ground.results.io_latency import Device, DiskWindow, IoLatency, IoRow, IoSlice
-from ground.results.ladder import STAGES, Ladder, LadderDevice, Rung, Trap
+from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice, QueryParts, Rung, Trap
 from ground.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
 from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
 from ground.results.requests import OperationTotal
@@ -39,6 +40,14 @@ def ladder(scale: float = 1.0) -> Ladder:
         [rung("one_read", 100 * scale)], rung("outside", 4),
         LadderDevice(254, 0, "vda", QUERIES, QUERIES, 65), {}, False,
     )  # fmt: skip
+
+
+def of_several(made: Ladder) -> Ladder:
+    """The same with twice as many queries of three reads: 300 us, of them 10 us in each place but 210 in the device."""
+    parts = [rung(name, 210 if name == "device" else 10, 2 * QUERIES) for name in PLACES]
+    several = rung("several", 300, 2 * QUERIES)
+    found = QueryParts(6 * QUERIES, 8 * QUERIES, 2 * QUERIES, parts)
+    return replace(made, kind="multiget", classes=[*made.classes, several], several=found, followed=3 * QUERIES)
 
 
 def histogram(*values: tuple[int, int]) -> Histogram:

@@ -13,7 +13,7 @@ from ground.results.ladder import PARTS, STAGES
 from ground.results.metrics import METRICS
 from ground.results.record import ObserverCost
 from tests.viz.markup import text_of
-from tests.viz.observers import ladder, only, wall_clock
+from tests.viz.observers import ladder, of_several, only, wall_clock
 from tests.viz.runs import FOUND, view
 from viz.figures import other_words
 from viz.page.first_screen import first_screen
@@ -82,6 +82,9 @@ def test_latency_is_a_bar_by_stage_and_by_state_without_a_ladder() -> None:
     run.observed = only(LADDER=ladder())
     text = text_of(shown(run))
     assert "How long a query that reads once takes: " in text and "storage device and its queue" in text
+    run.observed = only(LADDER=of_several(ladder()))
+    text = text_of(shown(run))
+    assert "How long MultiGets of several reads take: 300 us" in text and "on a CPU between two reads" in text
     run.observed = only(WALL_CLOCK=wall_clock())
     text = text_of(shown(run))
     assert "What the time of a query goes to: " in text and "on a CPU" in text

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.results.histogram import Histogram
-from ground.results.ladder import STAGES, Ladder, LadderDevice
+from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice
 from tests.viz import observers
 from tests.viz.markup import rows_of
 from tests.viz.observers import QUERIES
@@ -26,6 +26,7 @@ from viz.svg.axes import duration, linear_axis, log_axis
 from viz.svg.heat_map import columns, heat_map
 from viz.svg.histogram import Named, bins, histogram
 from viz.svg.ladder import KINDS, LadderRow, kind_of, ladder_plot
+from viz.terminal.ladder import ladder_text
 
 
 def full(name: str = "run-a", scale: float = 1.0) -> RunView:
@@ -130,6 +131,25 @@ def test_the_chain_of_latencies() -> None:
     assert rows["block layer, of followed"] == "60.00" and rows["io.lat, ladder window"] == "65.00"
     assert rows["block layer, total"] == f"{(450 * 61 + 50 * 901) / 500:.2f}"
     assert rows["io.lat, iolat window"] == f"{74_000 / 507:.2f}"
+
+
+@pytest.mark.parametrize("stages", [True, False])
+def test_queries_of_several_reads_have_parts_that_add_up(stages: bool) -> None:
+    given = observers.of_several(observers.ladder())
+    if not stages:
+        given = replace(given, stages=[], classes=given.classes[1:])
+    found = view()
+    found.observed = observers.observed(LADDER=given)
+    rows = rows_of(render_report([found]), "Parts of a query (several)")
+    named = {row[0]: row for row in rows[1:]}
+    assert list(named) == [*PLACES, "total"]
+    assert sum(float(named[name][1]) for name in PLACES) == float(named["total"][1]) == 300.0
+    assert named["device"][7] == "70.0"
+    text = ladder_text(given)
+    assert "Latency ladder of MultiGets" in text
+    assert "several: 2,000 with 3.00 read calls, 4.00 requests, 1.00 of them not waited for" in text
+    assert "sum of several" in text and "+0.000 us beside the total" in text
+    assert ("there are no stages" in text) is not stages
 
 
 def test_two_ladders_side_by_side() -> None:

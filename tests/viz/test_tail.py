@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from tests.viz.markup import rows_of
 from viz.export.chrome_trace import chrome_trace
 from viz.figures import CannotBeError
 from viz.page.tail import tail_panel
+from viz.svg.slow_strip import slow_strip
 from viz.tail_words import first_sentence, group_words, shown_us
 from viz.terminal.tail import tail_text, worst_text
 
@@ -115,3 +117,30 @@ def test_a_trace_has_tracks_slices_and_arrows() -> None:
     start, end = (next(event for event in events if event["ph"] == phase) for phase in "sf")
     assert (start["tid"], end["tid"], start["id"]) == (4712, 4711, end["id"]) and start["ts"] == end["ts"]
     assert json.loads(chrome_trace([], 42, START))["traceEvents"][0]["name"] == "process_name"
+
+
+def test_the_cpu_and_what_else_was_under_way_have_tables() -> None:
+    text = tail_text(tail())
+    assert "On what they use the CPU (samples: 412 in slow queries, 903 in median ones)" in text
+    (checksum,) = [line.split() for line in text.splitlines() if "verify block checksums" in line]
+    assert checksum[3:] == ["30.00", "10.00", "+20.00", "-1.00", "to", "+41.00"]
+    assert "a larger figure is no cause" in text and "while a compaction ran, % of queries" in text
+    rows = rows_of(str(tail_panel(tail())), "What else was under way")
+    assert ["writes that the device had", "requests", "6.00", "0.50", "+5.50", "+5.00 to +6.00"] in rows
+    few = tail_text(replace(tail(), cpu=[], cpu_samples=(41, 300)))
+    assert "not split by category: 41 in slow queries, 300 in median ones, 100 are needed" in few
+    assert "not split" not in tail_text(replace(tail(), cpu=[], gap=None))
+
+
+def test_the_strip_has_a_dot_for_each_and_the_jobs_below() -> None:
+    page = str(tail_panel(tail()))
+    assert page.count('class="slow"') == 2 and "The 2 longest of 2,400." in page
+    assert "compaction, 6.00 to 9.50 s" in page
+    strip = tail().strip
+    assert strip is not None
+    bare = str(slow_strip(replace(strip, beside=[], jobs=[])))
+    assert "besides" not in bare and "2,400 slow queries over 20.0 s" in bare
+    (dots,) = [sorted(float(at) for at in re.findall(r'cx="([0-9.]+)"', bare))]
+    # 1.5 and 7.25 s of 20 on an axis of 828 px from 62 on.
+    assert dots == pytest.approx([62 + 828 * 1.5 / 20, 62 + 828 * 7.25 / 20], abs=0.1)
+    assert "Slow queries over the window" not in str(tail_panel(replace(tail(), strip=None)))

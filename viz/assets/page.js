@@ -64,7 +64,7 @@
   const differences = [...document.querySelectorAll(".flame.difference")].map(ioflameDifferenceGraph);
   const articles = [...document.querySelectorAll("article.run")];
   const blocks = articles.map(
-    (article) => new Map([...article.querySelectorAll(".flame")].map((block) => [block.dataset.of, block])),
+    (article) => new Map([...article.querySelectorAll(".flame:not(.difference)")].map((block) => [block.dataset.of, block])),
   );
   // What is drawn by now: of each run its on-CPU graph, and the others from when they are first asked for.
   const runs = []; // null for a run without a CPU profile
@@ -127,6 +127,8 @@
     shownOf(active)?.graph.resize();
     for (const one of differences) one.graph.resize();
   });
+  // What is drawn while folded has no width; the event does not bubble.
+  document.addEventListener("toggle", () => { for (const one of differences) one.graph.resize(); }, true);
   window.addEventListener("keydown", (event) => {
     const run = shownOf(active);
     if (!run || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from ground.results.files import Files
-from ground.results.ladder import PARTS, Ladder
+from ground.results.ladder import PARTS, PLACES, Ladder, QueryParts, queries_of
 from ground.results.off_cpu import STATES, WallClock
 from ground.system.host import describe_host
 from viz.figures import FIRST, engine_words, other_words, watching_words, where_it_goes
@@ -27,6 +27,9 @@ from viz.svg.thread_states import ON_CPU, STATE_HUES
 __all__ = ("first_screen",)
 
 # Of a bar; smaller parts are one.
+_KIND_OF_PLACE = {
+    "call": "kernel", "queue": "device", "device": "device", "wake": "kernel", "runq": "wait", "sleep": "wait",
+}  # fmt: skip
 _LEAST_SHARE = 0.02
 _FOUND = 3
 
@@ -79,8 +82,11 @@ def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
 def _latency(view: RunView) -> _Bar | None:
     """From the engine to the device by the ladder; by what threads waited for where no query was followed."""
     ladder = view.observed.of(Files.LADDER, Ladder)
-    if ladder is not None and ladder.total.count and ladder.total.sum_ns:
-        return _by_stage(ladder)
+    if ladder is not None:
+        if ladder.several is not None and ladder.several.queries > ladder.total.count:
+            return _by_part(ladder, ladder.several)
+        if ladder.total.count and ladder.total.sum_ns:
+            return _by_stage(ladder)
     clock = view.observed.of(Files.WALL_CLOCK, WallClock)
     return _by_state(clock) if clock is not None and clock.queries and clock.elapsed_ns else None
 
@@ -95,6 +101,20 @@ def _by_stage(ladder: Ladder) -> _Bar:
     of = "a query that reads once" if ladder.start == "query" else "a read call"
     note = f"n {count:,}, traced: the probes take {ladder.probe_ns / 1e3:.2f} us of it"
     return _Bar(f"How long {of} takes: {_figure(ladder.total.mean_ns / 1e3)} us", parts, "us", note)
+
+
+def _by_part(ladder: Ladder, several: QueryParts) -> _Bar:
+    n = several.queries
+    parts = [
+        BarPart(PLACES[part.name], part.name, KINDS[_KIND_OF_PLACE.get(part.name, "engine")][0], part.sum_ns / n / 1e3)
+        for part in several.parts
+        if part.sum_ns
+    ]
+    what = "read calls" if ladder.kind == "read" else queries_of(ladder.kind)
+    note = f"n {n:,}, {several.reads / n:.1f} read calls each, traced"
+    return _Bar(
+        f"How long {what} of several reads take: {_figure(several.mean_ns / 1e3)} us", _joined(parts), "us", note
+    )
 
 
 def _by_state(clock: WallClock) -> _Bar:

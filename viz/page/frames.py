@@ -14,7 +14,7 @@ from viz.page.document import page
 from viz.page.rendering import render, table
 from viz.printable import printable
 
-__all__ = ("frames_compared", "render_two")
+__all__ = ("frames_compared", "frames_graph", "render_two")
 
 _RULES = {
     "canonical": "spelled otherwise",
@@ -26,8 +26,18 @@ _RULES = {
 _FUNCTIONS = 20
 
 
+def frames_graph(found: FrameDifferences, unit: str) -> Markup:
+    """The flame graph, its legend and the explanation. unit: of the costs"""
+    base, arm = (printable(side.name) for side in found.sides)
+    return render(
+        "frames.html", found=found, base=base, arm=arm, legend=_legend(found, unit), unit=unit,
+        data=Markup(json_text(_data(found, unit))), rules=_RULES,
+        graph=bool(found.nodes.before[0] or found.nodes.after[0]),
+    )  # fmt: skip
+
+
 def frames_compared(found: FrameDifferences, unit: str = PER_QUERY) -> Markup:
-    """The flame graph, its legend, the explanation, what moved, what was matched, functions that differ.
+    """`frames_graph`, and below it what moved, what was matched, functions that differ.
 
     unit: of the costs
     """
@@ -40,11 +50,7 @@ def frames_compared(found: FrameDifferences, unit: str = PER_QUERY) -> Markup:
     heads = ("below", "object", "why", f"{base}, {unit}", f"{arm}, {unit}")
     return Markup("").join(
         (
-            render(
-                "frames.html", found=found, base=base, arm=arm, legend=_legend(found, unit), unit=unit,
-                data=Markup(json_text(_data(found, unit))), rules=_RULES,
-                graph=bool(found.nodes.before[0] or found.nodes.after[0]),
-            ),
+            frames_graph(found, unit),
             _functions(found, base, arm, unit),
             _matches(found),
             table("Not matched: one side has no names there, or inlined what the other did not", heads, levels,
@@ -76,7 +82,7 @@ def _data(found: FrameDifferences, unit: str) -> dict[str, Any]:
     return {
         **named([printable(name) for name in found.names]),
         **packed(found, unit),
-        "title": f"{arm} against {base}: CPU, {unit}",
+        "title": f"{arm} against {base}, {unit}",
         "depth": found.nodes.depth,
         "name": found.nodes.name,
     }

@@ -62,9 +62,11 @@ def _ladder_rows(
     total = ladder.total
     rows: list[tuple[str, float | None, float | None, float | None, str]] = []
     if ladder.start == "query":
-        by_engine = rx_lat_us if rx_lat_us is not None else ladder.seen_us
-        whose = "the engine's own count" if rx_lat_us is not None else "the queries seen"
-        rows.append(("rx.lat, ladder window", by_engine * 1e3, None, None, f"threads x 1e6 / qps by {whose}"))
+        # Clients count the keys of a MultiGet.
+        if ladder.kind == "get":
+            by_engine = rx_lat_us if rx_lat_us is not None else ladder.seen_us
+            whose = "the engine's own count" if rx_lat_us is not None else "the queries seen"
+            rows.append(("rx.lat, ladder window", by_engine * 1e3, None, None, f"threads x 1e6 / qps by {whose}"))
         rows.append(("query, all", ladder.query_ns, None, None, "followed queries, cache hits too"))
     h = total.histogram
     rows.append(

@@ -7,7 +7,7 @@ from functools import partial
 
 from markupsafe import Markup
 
-from ground.results.ladder import CLASSES, STAGES, Ladder, Rung
+from ground.results.ladder import CLASSES, PLACES, STAGES, Ladder, Rung, queries_of
 from viz.figures import CannotBeError
 from viz.page.latency_plots import histograms
 from viz.page.rendering import absent, plot_figure, render, table
@@ -24,15 +24,16 @@ _KINDS = [(hue, f"{name}: {about}") for name, (hue, about) in KINDS.items()]
 def ladder_panel(ladder: Ladder, rx_lat_us: float | None) -> Markup:
     """rx_lat_us: us per query by the engine's own count in the ladder's window; None where it has none."""
     unknown = [rung.name for rung in ladder.stages if rung.name not in STAGES]
+    unknown += [part.name for _, found in ladder.with_parts for part in found.parts if part.name not in PLACES]
     if unknown:
         raise CannotBeError(f"stages of a ladder called {', '.join(unknown)}")
     total = ladder.total
     if not total.count:
         why = (
-            "The ladder has no stages: no query was followed from its start through a read to its end. "
-            f"Followed were {ladder.followed:,} of {ladder.queries:,} queries."
+            f"No query slept for one read, so there are no stages: followed were {ladder.followed:,} of "
+            f"{ladder.queries:,} {queries_of(ladder.kind)}."
         )
-        return absent(why) + _classes(ladder)
+        return absent(why) + _parts(ladder) + _classes(ladder)
     starts = "the read call" if ladder.start == "syscall" else "the call of the query"
     reading = (
         f"One query in {ladder.sample} followed from {starts} on, for {ladder.seconds:.1f} s; stages are of queries "
@@ -56,8 +57,25 @@ def ladder_panel(ladder: Ladder, rx_lat_us: float | None) -> Markup:
         plot_figure(title, plot, "ladder.svg", reading, "latency ladder", _KINDS)
         + render("ladder.html", gap=_gap(ladder), notes=ladder.notes, heads=heads, stages=stages, total=total_row)
         + histograms("Latency of a stage", _series(ladder), "queries", "stage.svg", words)
+        + _parts(ladder)
         + _classes(ladder)
     )
+
+
+def _parts(ladder: Ladder) -> Markup:
+    """A table for each class whose queries did not read once."""
+    tables = Markup("")
+    heads = ["part, us", "avg", *(f"p{p:g}" for p in _PERCENTILES), "max", "share, %", "where the thread is"]
+    for whole, found in ladder.with_parts:
+        n = found.queries
+        rows = [[part.name, *_figures(part, whole, PLACES[part.name])] for part in found.parts]
+        rows.append(["total", *_figures(whole, whole, "the whole query")])
+        words = (
+            f"n {n:,}; {found.reads / n:.2f} read calls and {found.requests / n:.2f} requests each, of which "
+            f"{found.not_waited / n:.2f} were not waited for. A thread is in one place at any time, so averages add up."
+        )
+        tables += table(f"Parts of a query ({whole.name})", heads, rows, "numbers noted", legend=words)
+    return tables
 
 
 def _figures(rung: Rung, total: Rung, about: str) -> list[str]:

@@ -22,6 +22,7 @@ from viz.page.comparison import comparison
 from viz.page.document import page
 from viz.page.first_screen import first_screen
 from viz.page.flame_graphs import flame_data, flame_graphs, graphs, weighs
+from viz.page.jobs import jobs_panel
 from viz.page.rendering import part, render
 from viz.page.run_view import RunView
 from viz.page.timeline import timeline
@@ -90,7 +91,8 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         ),
         (
             "Over time", "second by second, and each window", "time",
-            lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns) + windows(record),
+            lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns, view.jobs)
+            + jobs_panel(view.job_costs) + windows(record),
         ),
         ("What ran", "build, database, host, how it was recorded, all figures", "what", lambda: what_ran(view)),
         ("Can it be trusted?", "every check", "trust", lambda: trust(view)),

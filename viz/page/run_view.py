@@ -12,6 +12,8 @@ from ground.results.categories import Categories
 from ground.results.event_group import EventGroup
 from ground.results.findings import Finding
 from ground.results.frame_differences import FrameDifferences
+from ground.results.job_costs import JobCosts
+from ground.results.jobs import RunJobs
 from ground.results.metrics import cpu_profiled
 from ground.results.off_cpu import OffStack
 from ground.results.operations import Operation
@@ -107,6 +109,7 @@ class RunView:
     notes:    what could not be shown, and why
     findings: what the run shows, the dearest first
     observed: what the instruments beside perf left
+    jobs:     in the background, as the engine's log has them; job_costs: what they cost
     frames:   against those of the base, where there is one and both may be compared
     """
 
@@ -124,6 +127,8 @@ class RunView:
     operations: Sequence[Operation] = ()
     group: EventGroup | None = None
     observed: Observed = field(default_factory=Observed)
+    jobs: RunJobs | None = None
+    job_costs: JobCosts | None = None
     frames: FrameDifferences | None = None
 
     @property

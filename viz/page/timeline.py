@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from ground.results.jobs import RunJobs
 from ground.results.record import Window
+from viz.page.jobs import job_lanes, tree_panels
 from viz.page.rendering import absent, plot_figure, render, table
 from viz.svg.timeline import Point, TimePanel, panels, points_of, second_of, time_plot
 
@@ -18,12 +20,16 @@ __all__ = ("timeline",)
 
 
 def timeline(
-    rates: Sequence[int], windows: Sequence[Window], slices: Sequence[Window], report_ns: int | None
+    rates: Sequence[int],
+    windows: Sequence[Window],
+    slices: Sequence[Window],
+    report_ns: int | None,
+    jobs: RunJobs | None = None,
 ) -> Markup:
     """The plot, the same figures as a table, and what has to be said about both.
 
     rates: queries of each second of the engine's report; slices: of `Run.series`; report_ns: the CLOCK_MONOTONIC
-    moment of the report's second 0, None where the run did not record it
+    moment of the report's second 0, None where the run did not record it; jobs: in the background
     """
     if not rates and not slices:
         return absent("No time line: neither the engine's report by second nor counters are in this run.")
@@ -37,17 +43,23 @@ def timeline(
         notes.append("The windows are not drawn: the engine's report does not say when it began.")
     if not slices:
         notes.append("IOPS, CPU and read latency are not shown: this run kept no counters by second.")
-    drawn = panels(rates, slices, begun)
+    drawn = panels(rates, slices, begun, jobs is not None)
     shaded = [] if begun is None else [_span(window, begun) for window in windows]
     whole = max([float(len(rates)), *(end for _, _, end in shaded), *(p.end for p in points_of(drawn))])
+    drawn += tree_panels(jobs, begun, whole)
+    lanes = job_lanes(jobs, begun, whole)
     note = (
         "CPU in CPUs: seconds of CPU per second, of the process alone. Read latency: the time the device held reads, "
         "by the number of reads (diskstats), whoever sent them. Counters are not kept for the warm-up. "
     )
     if shaded:
         note += "Blue: plain windows, with nothing attached; orange: windows of observers. "
+    if lanes:
+        note += (
+            "Bars: flushes and compactions by output level; red, through all panels: writes stopped or slowed down. "
+        )
     legend = note + " ".join(notes)
-    figure = plot_figure("Second by second", time_plot(drawn, shaded, whole, axis), "timeline.svg", legend)
+    figure = plot_figure("Second by second", time_plot(drawn, shaded, whole, axis, lanes), "timeline.svg", legend)
     return figure + _table(drawn, shaded)
 
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from ground.results.record import Counters, Window
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, plot
+from viz.svg.job_lanes import Lane, drawn_lanes, lanes_height
 
 __all__ = ("Point", "TimePanel", "TimeSeries", "panels", "points_of", "second_of", "time_plot")
 
@@ -47,8 +48,14 @@ class TimePanel:
     series: Sequence[TimeSeries]
 
 
-def panels(rates: Sequence[int], slices: Sequence[Window], begun_ns: int | None) -> list[TimePanel]:
-    """What is drawn. begun_ns: CLOCK_MONOTONIC of second 0, without which counters have no place on the axis."""
+def panels(
+    rates: Sequence[int], slices: Sequence[Window], begun_ns: int | None, writing: bool = False
+) -> list[TimePanel]:
+    """What is drawn.
+
+    begun_ns: CLOCK_MONOTONIC of second 0, without which counters have no place on the axis; writing: also what the
+    device writes
+    """
     reported = TimePanel("QPS", ",.0f", [TimeSeries("", [Point(i, i + 1, rate) for i, rate in enumerate(rates)])])
     if begun_ns is None:
         return [reported] if rates else []
@@ -67,6 +74,8 @@ def panels(rates: Sequence[int], slices: Sequence[Window], begun_ns: int | None)
         TimePanel("CPU", ".3f", [series("user", lambda c, s: c.user_ns / 1e9 / s),
                              series("system", lambda c, s: c.system_ns / 1e9 / s)]),
         TimePanel("read latency, us", ",.1f", [series("", lambda c, _: _latency(c))]),
+        *([TimePanel("device writes, MiB/s", ",.1f", [series("", lambda c, s: c.storage_write_bytes / 2**20 / s)])]
+          if writing else []),
     ]  # fmt: skip
     return [panel for panel in found if any(one.points for one in panel.series)]
 
@@ -88,12 +97,18 @@ def points_of(drawn: Iterable[TimePanel]) -> Iterable[Point]:
 
 
 def time_plot(
-    drawn: Sequence[TimePanel], shaded: Sequence[tuple[str, float, float]], whole: float, axis: str
+    drawn: Sequence[TimePanel],
+    shaded: Sequence[tuple[str, float, float]],
+    whole: float,
+    axis: str,
+    lanes: Sequence[Lane] = (),
 ) -> Markup:
-    """shaded: kind, begin and end of each window; whole: seconds of the axis; axis: what it counts"""
+    """shaded: kind, begin and end of each window; whole: seconds of the axis; axis: what it counts; lanes: of jobs,
+    below the panels, their stalls also drawn through all of them"""
     wide = _WIDTH - _LEFT - _RIGHT
     whole = max(whole, 1.0)
-    bottom = _TOP + len(drawn) * (_PANEL + _GAP) - _GAP
+    ends = _TOP + len(drawn) * (_PANEL + _GAP) - _GAP
+    bottom = ends + (_GAP + lanes_height(lanes) if lanes else 0)
 
     def x(second: float) -> float:
         return _LEFT + wide * max(0.0, min(second, whole)) / whole
@@ -116,8 +131,15 @@ def time_plot(
             parts.append(
                 element("rect", hover, class_=f"window {shade}", x=x(begin), y=top, width=width, height=_PANEL)
             )
+    for bar in (bar for lane in lanes if lane.kind == "held" for bar in lane.bars):
+        width = max(x(bar.end) - x(bar.begin), 0.5)
+        title = element("title", bar.words)
+        parts.append(
+            element("rect", title, class_="job held through", x=x(bar.begin), y=_TOP, width=width, height=ends - _TOP)
+        )
     for index, panel in enumerate(drawn):
         parts += _panel(panel, _TOP + index * (_PANEL + _GAP), x)
+    parts += drawn_lanes(lanes, ends + _GAP, _WIDTH - _RIGHT, x)
     every = max(1, round(nice_step(whole / 10, _STEPS)))
     parts += [label(str(second), x(second), bottom + 16, "tick mid") for second in range(0, int(whole) + 1, every)]
     parts.append(label(axis, _LEFT + wide / 2, bottom + 32, "tick mid"))

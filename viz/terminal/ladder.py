@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ground.results.ladder import CLASSES, REST, STAGES, Ladder, Rung
+from ground.results.ladder import CLASSES, PLACES, REST, STAGES, Ladder, QueryParts, Rung, queries_of
 from viz.terminal.columns import bar, microseconds, narrow
 
 __all__ = ("ladder_text",)
 
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+_HEADS = ("avg", *(f"p{p:g}" for p in _PERCENTILES), "max", "share")
 _BAR = 24
 # How many parts of the gap are named after its largest.
 _NEXT = 4
@@ -18,14 +19,16 @@ def ladder_text(ladder: Ladder, rx_lat_us: float | None = None) -> str:
 
     rx_lat_us: us per query by the engine's own count in the same window; without it, by the queries seen here
     """
-    followed = "every query" if ladder.sample == 1 else f"one query in {ladder.sample}"
+    followed = "all" if ladder.sample == 1 else f"one in {ladder.sample}"
+    what = queries_of(ladder.kind)
     lines = [
-        f"Latency ladder (us; process {ladder.pid}, {ladder.seconds:.1f} s, {followed} followed)",
+        f"Latency ladder of {what} (us; process {ladder.pid}, {ladder.seconds:.1f} s, {followed} followed)",
         *_starts(ladder),
         *ladder.notes,
         "",
         *_stage_table(ladder),
         "",
+        *(line for whole, parts in ladder.with_parts for line in _parts_table(whole, parts)),
         *_class_table(ladder),
         "",
         *_books(ladder, rx_lat_us),
@@ -44,8 +47,8 @@ def _starts(ladder: Ladder) -> list[str]:
 def _stage_table(ladder: Ladder) -> list[str]:
     total = ladder.total
     if not total.count:
-        return ["no query was followed from its start through a read to its end"]
-    rows = [["stage", "avg", *(f"p{p:g}" for p in _PERCENTILES), "max", "share"]]
+        return ["no query slept for one read: there are no stages"]
+    rows = [["stage", *_HEADS]]
     bars = [""]
     for rung in ladder.stages:
         share = rung.sum_ns / total.sum_ns if total.sum_ns else 0.0
@@ -56,6 +59,27 @@ def _stage_table(ladder: Ladder) -> list[str]:
     lines.append("")
     lines += [f"{rung.name:<8}  {STAGES[rung.name].start} -> {STAGES[rung.name].end}" for rung in ladder.stages]
     return lines
+
+
+def _parts_table(whole: Rung, parts: QueryParts) -> list[str]:
+    n = parts.queries
+    rows = [["us a query", *_HEADS]]
+    bars = [""]
+    for part in parts.parts:
+        share = part.sum_ns / whole.sum_ns if whole.sum_ns else 0.0
+        rows.append([part.name, *_cells(part), f"{100 * share:.1f}%"])
+        bars.append(" " + bar(share, _BAR))
+    rows.append(["total", *_cells(whole), "100.0%"])
+    requests = f"{parts.requests / n:.2f} requests" if parts.requests else "no request of their own"
+    waited = f", {parts.not_waited / n:.2f} of them not waited for" if parts.not_waited else ""
+    return [
+        f"{whole.name}: {n:,} with {parts.reads / n:.2f} read calls, {requests}{waited}",
+        "",
+        *(line + bar for line, bar in zip(narrow(rows, 1), [*bars, ""], strict=True)),
+        "",
+        *(f"{part.name:<8}  {PLACES[part.name]}" for part in parts.parts),
+        "",
+    ]
 
 
 def _class_table(ladder: Ladder) -> list[str]:
@@ -83,6 +107,10 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
         lines.append(_book("sum of the parts", ladder.sum_of_parts_ns, f"{difference / 1e3:+.3f} us beside the total"))
         if ladder.backend == "co-re":
             lines.append(_book("of it, the probes", ladder.probe_ns, "programs measured, traps estimated"))
+    for whole, parts in ladder.with_parts:
+        difference = parts.mean_ns - whole.mean_ns
+        words = f"{difference / 1e3:+.3f} us beside the total; programs {whole.own_ns / whole.count / 1e3:.2f} us of it"
+        lines.append(_book(f"sum of {whole.name}", parts.mean_ns, words))
     if ladder.start == "query" and ladder.outside.count:
         lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
         lines.append(_book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query"))

@@ -78,14 +78,16 @@ def render_screen(
     width: int = 100,
     unicode: bool = True,
     show: str = "ioflame show RUN",
+    jobs: str = "",
 ) -> str:
     """One screen of a run, of at most `SCREEN` lines: what ran, what was found, the owner table, latencies, the cost of
     watching, and the checks that are not ok.
 
-    layers: the latency table without sentences, "" where it was not measured; show: the command that prints the rest
+    layers: the latency table without sentences, "" where it was not measured; show: the command that prints the rest;
+    jobs: in the background, in a sentence
 
     Where all of it is longer, warnings lose what they mean and then their values, and the last findings go; a line says
-    so. Then what watching cost goes. What failed and what is missing stays whole.
+    so. Then jobs and what watching cost go. What failed and what is missing stays whole.
     """
     head = ["\n".join(_head(record, width)[:2]), *_warnings(record, width)]
     first = [(name, form) for name, form in HEADLINE if name in FIRST and name in record.metrics]
@@ -103,7 +105,8 @@ def render_screen(
         tables.append("\n".join(lines))
     if layers:
         tables.append("\n".join(layers.splitlines()[:_LAYERS]))
-    costs = [fold_line(watching_words(record.costs), width, 2)] if record.costs else []
+    sentences = [jobs, watching_words(record.costs) if record.costs else ""]
+    costs = ["\n".join(fold_line(one, width, 2) for one in sentences if one)] if any(sentences) else []
     text = ""
     every = len(findings)
     for shown, detail, watching in (

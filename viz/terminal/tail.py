@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ground.results.interval import Interval
+from ground.results.ladder import queries_of
 from ground.results.tail import KINDS, Tail, WorstQuery
-from viz.tail_words import first_sentence, group_words, percent_of, shown_us, waker_words
+from viz.tail_words import (
+    BESIDE_WORDS,
+    cpu_absent,
+    first_sentence,
+    group_words,
+    percent_of,
+    samples_words,
+    shown_us,
+    waker_words,
+)
 from viz.terminal.columns import aligned
 
 __all__ = ("tail_text", "worst_text")
@@ -19,7 +30,8 @@ def tail_text(tail: Tail) -> str:
     followed = "every query" if tail.sample == 1 else f"one query in {tail.sample}"
     slow, median = group_words(tail)
     lines = [
-        f"Slow queries (process {tail.pid}, {tail.seconds:.1f} s, {followed} followed, {tail.counted:,} ended)",
+        f"Slow {queries_of(tail.kind)} (process {tail.pid}, {tail.seconds:.1f} s, {followed} followed, "
+        f"{tail.counted:,} ended)",
         f"{first_sentence(tail)}",
         *(f"  {note}" for note in tail.notes),
         "",
@@ -29,6 +41,8 @@ def tail_text(tail: Tail) -> str:
         _budget(tail),
         "",
         *_row_notes(tail),
+        *_cpu(tail),
+        *_beside(tail),
         *_mix(tail),
         *_bias(tail),
     ]
@@ -38,20 +52,16 @@ def tail_text(tail: Tail) -> str:
 def _budget(tail: Tail) -> str:
     rows = [["us a query", "slow", "median", "difference", "95 % interval", "share"]]
     for row in tail.rows:
-        gap = row.gap
         rows.append(
             [
-                row.name, _us(row.tail_us), _us(row.median_us), "-" if gap is None else f"{gap.estimate:+,.2f}",
-                "-" if gap is None else f"{gap.low:+,.2f} to {gap.high:+,.2f}",
+                row.name, _us(row.tail_us), _us(row.median_us), *_gap(row.gap),
                 "-" if row.share is None else f"{100 * row.share:.1f} %",
             ]
         )  # fmt: skip
     whole = tail.gap
     rows.append(
         [
-            "all", _us(tail.tail.mean_us), _us(tail.median.mean_us),
-            "-" if whole is None else f"{whole.estimate:+,.2f}",
-            "-" if whole is None else f"{whole.low:+,.2f} to {whole.high:+,.2f}", "-" if whole is None else "100.0 %",
+            "all", _us(tail.tail.mean_us), _us(tail.median.mean_us), *_gap(whole), "-" if whole is None else "100.0 %",
         ]
     )  # fmt: skip
     return aligned(rows)
@@ -61,6 +71,30 @@ def _row_notes(tail: Tail) -> Iterator[str]:
     told = [f"  {row.name}: {words}" for row in tail.rows if (words := waker_words(row))]
     if told:
         yield from (*told, "")
+
+
+def _cpu(tail: Tail) -> Iterator[str]:
+    if not tail.cpu:
+        if tail.gap is not None:
+            yield from (f"  {cpu_absent(tail)}", "")
+        return
+    yield f"On what they use the CPU (samples: {samples_words(tail)})"
+    rows = [["us a query", "slow", "median", "difference", "95 % interval"]]
+    rows += [[row.category, _us(row.tail_us), _us(row.median_us), *_gap(row.gap)] for row in tail.cpu]
+    yield from (*aligned(rows).split("\n"), "")
+
+
+def _beside(tail: Tail) -> Iterator[str]:
+    if not tail.beside:
+        return
+    yield f"What else was under way ({BESIDE_WORDS})"
+    rows = [["at the time", "slow", "median", "difference", "95 % interval"]]
+    rows += [[f"{row.name}, {row.unit}", _us(row.tail), _us(row.median), *_gap(row.gap)] for row in tail.beside]
+    yield from (*aligned(rows).split("\n"), "")
+
+
+def _gap(gap: Interval | None) -> tuple[str, str]:
+    return ("-", "-") if gap is None else (f"{gap.estimate:+,.2f}", f"{gap.low:+,.2f} to {gap.high:+,.2f}")
 
 
 def _mix(tail: Tail) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::queries::QueryOptions;
 use crate::session::WindowOptions;
 use crate::uprobes::Way;
 
@@ -32,12 +33,8 @@ pub struct LadderOptions {
     /// How returns are trapped (default: session where the kernel has it)
     #[arg(long, value_enum)]
     pub uprobes: Option<Way>,
-    /// Longest that a trial waits for the engine's functions to be called, in seconds
-    #[arg(long, default_value_t = 1.0)]
-    pub trial: f64,
-    /// Rules that name the engine's functions: a built-in name or a file
-    #[arg(long, default_value = "rocksdb", value_name = "NAME|FILE")]
-    pub symbols: String,
+    #[command(flatten)]
+    pub queries: QueryOptions,
     #[command(flatten)]
     pub window: WindowOptions,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::skeleton::types::{point, row};
+use super::skeleton::types::{part, point, row};
 use super::skeleton::{self, LadderSkel};
 use crate::histogram::{self, Histogram, read_all};
 use crate::layout::{names, plain};
@@ -18,7 +18,12 @@ const STAGES: [&str; point::POINTS.0 as usize - 1] =
 const CLASSES: [&str; 8] = names!(
     class[0..CLASSES]: ONE_READ NO_READ SEVERAL NO_REQUEST FOREIGN AWAKE URING DISORDER
 );
-const ROWS: usize = STAGES.len() + CLASSES.len() + 1;
+/// In the order of `enum part` there.
+const PARTS: [&str; part::PARTS.0 as usize] =
+    ["before", "reader", "call", "queue", "device", "wake", "runq", "sleep", "between", "after"];
+/// Where the rows of parts begin.
+const PARTS_AT: usize = STAGES.len() + CLASSES.len() + 1;
+const ROWS: usize = PARTS_AT + 2 * PARTS.len();
 /// Between two looks at the rows after the window, and how many there are at most.
 const SETTLE: Duration = Duration::from_millis(5);
 const SETTLE_LOOKS: u32 = 200;
@@ -34,12 +39,21 @@ pub struct Stage {
     own_ns: u64,
 }
 
+impl Stage {
+    pub fn count(&self) -> u64 {
+        self.histogram.count
+    }
+}
+
 /// The rows of a ladder.
 pub struct Rows {
     /// Those that some query was in.
     pub stages: Vec<Stage>,
     pub classes: Vec<Stage>,
     pub outside: Stage,
+    /// Of queries of class `several`, and of `foreign`; None where there was none.
+    pub several: Option<Vec<Stage>>,
+    pub foreign: Option<Vec<Stage>>,
 }
 
 /// The rows once nothing counts any more: a program that was preempted when the gate closed goes on when its thread has a
@@ -50,7 +64,9 @@ pub fn read(skeleton: &LadderSkel) -> Result<Rows, Failure> {
     stages.retain(|stage| stage.histogram.count > 0);
     let classes = named(&CLASSES, &mut rows);
     let outside = named(&["outside"], &mut rows).pop().expect("the last row");
-    Ok(Rows { stages, classes, outside })
+    let [several, foreign] = [(); 2]
+        .map(|()| Some(named(&PARTS, &mut rows)).filter(|parts| parts.iter().any(|stage| stage.count() > 0)));
+    Ok(Rows { stages, classes, outside, several, foreign })
 }
 
 fn settled(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
@@ -59,9 +75,12 @@ fn settled(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
         thread::sleep(SETTLE);
         let now = read_rows(skeleton)?;
         let counts = |rows: &[(Histogram, u64)]| rows.iter().map(|row| row.0.count).collect::<Vec<_>>();
-        let stages: BTreeSet<u64> =
-            now[..STAGES.len()].iter().map(|row| row.0.count).filter(|count| *count > 0).collect();
-        if stages.len() <= 1 && counts(&before) == counts(&now) {
+        // Those of the same queries: some are left out of a ladder, others of no query at all.
+        let whole = |rows: &[(Histogram, u64)]| {
+            rows.iter().map(|row| row.0.count).filter(|count| *count > 0).collect::<BTreeSet<_>>().len() <= 1
+        };
+        let same = [&now[..STAGES.len()]].into_iter().chain(now[PARTS_AT..].chunks(PARTS.len())).all(whole);
+        if same && counts(&before) == counts(&now) {
             return Ok(now);
         }
         before = now;

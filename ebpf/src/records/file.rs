@@ -37,10 +37,10 @@ const HEAD: [Field; 15] = [
     ("spans", "H"),
     ("waits_beyond", "H"),
     ("requests_beyond", "H"),
-    ("unused", "I"),
+    ("samples", "I"),
 ];
 
-const SPAN: [Field; 9] = [
+const SPAN: [Field; 13] = [
     ("at", "3Q"),
     ("place", "I"),
     ("who", "I"),
@@ -50,6 +50,10 @@ const SPAN: [Field; 9] = [
     ("state", "H"),
     ("bytes", "I"),
     ("device", "I"),
+    ("reads_beside", "H"),
+    ("writes_beside", "H"),
+    ("others_beside", "H"),
+    ("kib_beside", "H"),
 ];
 
 /// One query.
@@ -70,17 +74,28 @@ pub struct Head {
     pub flags: u16,
     pub waits_beyond: u16,
     pub requests_beyond: u16,
+    /// That fell into it, kept or not.
+    pub samples: u32,
 }
 
-/// A wait or a request of it.
+/// What a span is, in the order of the file.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum FileSpanKind {
+    #[default]
+    Wait,
+    Request,
+    Sample,
+}
+
+/// A wait or a request of it, or a sample of where it ran.
 #[derive(Clone, Debug, Default)]
 pub struct FileSpan {
-    /// Left its CPU, woken, runs again; begun, issued, completed.
+    /// Left its CPU, woken, runs again; begun, issued, completed; a sample's time.
     pub at: [u64; 3],
-    /// A wait's state and stacks: a thread of this number in the recording of stacks. 0: none.
+    /// The stacks, and a wait's state: a thread of this number in the recording of stacks. 0: none.
     pub place: u32,
     pub waker: u32,
-    pub request: bool,
+    pub kind: FileSpanKind,
     /// What a wait's blocked time is.
     pub part: u16,
     /// The span of the request that a wait was for, from 1; 0: none.
@@ -89,6 +104,8 @@ pub struct FileSpan {
     pub bytes: u32,
     /// major << 20 | minor
     pub device: u32,
+    /// What the device had besides, when it was handed a request: reads, writes, others, KiB.
+    pub beside: [u16; 4],
 }
 
 #[derive(Serialize)]
@@ -107,7 +124,7 @@ struct Description<'a> {
     span: Described,
     parts: &'a [&'static str],
     states: Vec<&'static str>,
-    kinds: [&'static str; 2],
+    kinds: [&'static str; 3],
 }
 
 fn described(fields: &[Field]) -> Described {
@@ -139,7 +156,7 @@ pub fn write_head(out: &mut impl Write, clocks: [u64; 2]) -> io::Result<()> {
         span: described(&SPAN),
         parts: &PARTS,
         states: State::ALL.into_iter().map(|state| state.name()).collect(),
-        kinds: ["wait", "request"],
+        kinds: ["wait", "request", "sample"],
     };
     let mut text = serde_json::to_string(&description)?;
     while text.len() % 8 != 0 {
@@ -158,18 +175,20 @@ pub fn write_record(out: &mut impl Write, head: &Head, spans: &[FileSpan]) -> io
     for number in [head.tid, head.weight, head.reads, head.min_flt, head.maj_flt] {
         bytes.extend(number.to_le_bytes());
     }
-    for short in [head.flags, spans.len() as u16, head.waits_beyond, head.requests_beyond, 0, 0] {
+    for short in [head.flags, spans.len() as u16, head.waits_beyond, head.requests_beyond] {
         bytes.extend(short.to_le_bytes());
     }
+    bytes.extend(head.samples.to_le_bytes());
     for span in spans {
         span.at.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.extend(span.place.to_le_bytes());
         bytes.extend(span.waker.to_le_bytes());
-        for short in [u16::from(span.request), span.part, span.awaited, span.state] {
+        for short in [span.kind as u16, span.part, span.awaited, span.state] {
             bytes.extend(short.to_le_bytes());
         }
         bytes.extend(span.bytes.to_le_bytes());
         bytes.extend(span.device.to_le_bytes());
+        span.beside.iter().for_each(|short| bytes.extend(short.to_le_bytes()));
     }
     out.write_all(&bytes)
 }
@@ -201,6 +220,6 @@ mod tests {
         assert_eq!(u32::from_le_bytes(out[12..16].try_into().unwrap()) as usize, out.len());
         let text: serde_json::Value = serde_json::from_slice(&out[16..]).unwrap();
         assert_eq!(text["record"]["fields"][4], serde_json::json!(["parts", "9Q", 32]));
-        assert_eq!(text["span"]["bytes"], 48);
+        assert_eq!(text["span"]["bytes"], 56);
     }
 }

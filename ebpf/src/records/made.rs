@@ -6,7 +6,7 @@ use std::path::Path;
 
 use observer::states::OffCpu as State;
 
-use super::file::{self, FileSpan, Head};
+use super::file::{self, FileSpan, FileSpanKind, Head};
 use super::places::{Places, Tellers};
 use super::raw::Received;
 use super::skeleton::types::{record as Record, span as Span, span_kind};
@@ -44,7 +44,8 @@ pub fn write_records(
 
 /// A record as the file has it; by how much its parts are more than the whole.
 fn made(record: &Record, places: &mut Places, tellers: &Tellers) -> (Head, Vec<FileSpan>, u64) {
-    let is_request = |span: &&Span| u32::from(span.kind) == span_kind::REQUEST.0;
+    let is = |span: &Span, kind: span_kind| u32::from(span.kind) == kind.0;
+    let is_request = |span: &&Span| is(span, span_kind::REQUEST);
     let (begin, end) = (record.begun, record.ended);
     let requests: Vec<OwnRequest> = record
         .seen()
@@ -63,9 +64,20 @@ fn made(record: &Record, places: &mut Places, tellers: &Tellers) -> (Head, Vec<F
             let device = major << 20 | minor;
             spans.push(FileSpan {
                 at: span.at,
-                request: true,
+                kind: FileSpanKind::Request,
                 bytes: span.who,
                 device,
+                beside: [0, 16, 32, 48].map(|shift| (span.other >> shift) as u16),
+                ..FileSpan::default()
+            });
+            continue;
+        }
+        if is(span, span_kind::SAMPLE) {
+            spans.push(FileSpan {
+                // The query's end was read before it was over.
+                at: span.at.map(|at| at.clamp(begin, end)),
+                kind: FileSpanKind::Sample,
+                place: places.of_sample(span),
                 ..FileSpan::default()
             });
             continue;
@@ -100,6 +112,7 @@ fn made(record: &Record, places: &mut Places, tellers: &Tellers) -> (Head, Vec<F
         flags: record.flags,
         waits_beyond: record.waits_beyond,
         requests_beyond: record.requests_beyond,
+        samples: record.samples,
     };
     (head, spans, over)
 }

@@ -14,8 +14,10 @@ use super::split::Awaited;
 use crate::offcpu::chains::{self, Chain};
 use crate::offcpu::futex::{Callers, Futex, SEEN};
 
-/// The recording's event: ns that queries were blocked.
+/// The recording's event: ns that queries were blocked; of places where they ran, samples.
 const EVENT: &str = "blocked";
+/// The threads that stand for places where queries ran.
+const RAN: &str = "on_cpu";
 
 /// The process and the kernel, to tell what a wait was for.
 pub struct Tellers {
@@ -69,6 +71,8 @@ pub struct Places {
     known: BTreeMap<Seen, Place>,
     /// State and stacks.
     numbers: BTreeMap<(u16, u64, u64), u32>,
+    /// Where queries ran, by stacks: the number, and samples.
+    ran: BTreeMap<(u64, u64), (u32, u64)>,
 }
 
 impl Places {
@@ -77,10 +81,10 @@ impl Places {
     /// blocked_ns: to be added to the place's weight in the recording
     pub fn of(&mut self, wait: &Span, blocked_ns: u64, tellers: &Tellers) -> (u32, State, Awaited) {
         let futex = (wait.futex.caller, wait.futex.how, wait.futex.value);
-        let numbers = &mut self.numbers;
+        let (numbers, ran) = (&mut self.numbers, self.ran.len());
         let place = self.known.entry((wait.state, wait.kernel, wait.user, futex)).or_insert_with(|| {
             let (state, awaited) = tellers.told(wait);
-            let next = numbers.len() as u32 + 1;
+            let next = (numbers.len() + ran) as u32 + 1;
             let number = match awaited {
                 Awaited::Nothing => 0,
                 _ => *numbers.entry((state as u16, wait.kernel, wait.user)).or_insert(next),
@@ -91,8 +95,16 @@ impl Places {
         (place.number, place.state, place.awaited)
     }
 
+    /// The number of the place that a sample fell into.
+    pub fn of_sample(&mut self, sample: &Span) -> u32 {
+        let next = (self.numbers.len() + self.ran.len()) as u32 + 1;
+        let (number, samples) = self.ran.entry((sample.kernel, sample.user)).or_insert((next, 0));
+        *samples += 1;
+        *number
+    }
+
     pub fn len(&self) -> usize {
-        self.numbers.len()
+        self.numbers.len() + self.ran.len()
     }
 
     /// Writes the stacks: a place is a thread of its number, called by its state, with its time as its weight.
@@ -109,18 +121,24 @@ impl Places {
         for (mapping, build_id) in mappings {
             out.mapping(mapping, build_id.as_deref(), time)?;
         }
-        for ((_, kernel_stack, user_stack, _), place) in
-            self.known.iter().filter(|(_, place)| place.number > 0)
-        {
+        let waits = self.known.iter().filter(|(_, place)| place.number > 0).map(
+            |((_, kernel_stack, user_stack, _), place)| {
+                (place.number, place.state.name(), place.blocked_ns, kernel_stack, user_stack)
+            },
+        );
+        let ran = self.ran.iter().map(|((kernel_stack, user_stack), (number, samples))| {
+            (*number, RAN, *samples, kernel_stack, user_stack)
+        });
+        for (number, name, weight, kernel_stack, user_stack) in waits.chain(ran) {
             let mut chain = Chain::default();
             chain.kernel(chains::without_tracer(tellers.stack(*kernel_stack), kernel));
             chain.user(tellers.stack(*user_stack));
             if chain.0.is_empty() {
                 continue;
             }
-            let tid = place.number as i32;
-            out.comm(tid, place.state.name().as_bytes(), time)?;
-            let period = place.blocked_ns.max(1);
+            let tid = number as i32;
+            out.comm(tid, name.as_bytes(), time)?;
+            let period = weight.max(1);
             out.sample(&Sample { event: 0, time, tid, period, chain: &chain.0, copied: None })?;
         }
         out.finish(kernel)

@@ -8,11 +8,13 @@ use crate::check;
 use crate::collector::{Label, Options, Window};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::input::folded;
+use crate::intervals::Intervals;
 use crate::names::Tidy;
 use crate::output::write_folded;
 use crate::threads;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub const EXAMPLES: &str = "\
 EXAMPLES
@@ -104,6 +106,10 @@ pub struct FoldArgs {
     /// Leave out the samples from A to B, written as for --time. May be given again
     #[arg(long, value_name = "A,B")]
     skip_time: Vec<Window>,
+    /// Keep the samples of threads at times: FILE has lines of TID BEGIN END GROUP, in ns of the trace's clock, END left
+    /// out. Groups stand in the place of slices in --slices and --profile
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["slice_ms", "check"])]
+    intervals: Option<PathBuf>,
     /// Make FRAME the root: keep the stacks that have it, without what called its outermost occurrence
     #[arg(long, value_name = "FRAME")]
     from: Option<String>,
@@ -149,17 +155,20 @@ pub struct FoldArgs {
 impl FoldArgs {
     /// The length of a slice in ns, where slices are wanted.
     fn slice(&self) -> Option<NonZeroU64> {
+        if self.intervals.is_some() {
+            return Some(NonZeroU64::MIN);
+        }
         let milliseconds = self.slice_ms.or(self.slices.is_some().then_some(SECOND))?;
         Some(milliseconds.saturating_mul(NANOSECONDS))
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options, Error> {
         let label = match (self.pid, self.tid) {
             (_, true) => Label::Tid,
             (true, _) => Label::Pid,
             _ => Label::Comm,
         };
-        Options {
+        Ok(Options {
             label,
             only_pids: self.only_pid.iter().copied().collect(),
             comm: self.comm.clone(),
@@ -180,8 +189,9 @@ impl FoldArgs {
             objects: false,
             located: false,
             no_inlines: self.no_inlines,
+            intervals: self.intervals.as_deref().map(Intervals::load).transpose()?.map(Arc::new),
             ..self.selection.options()
-        }
+        })
     }
 }
 
@@ -197,10 +207,11 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
         ("--stats", &args.stats),
     ];
     let named = named.into_iter().filter_map(|(option, path)| Some((option, Some(path.as_deref()?))));
-    let inputs = [Some(&*args.input), args.counts_from.as_deref()].into_iter().flatten();
+    let inputs = [Some(&*args.input), args.counts_from.as_deref(), args.intervals.as_deref()];
+    let inputs = inputs.into_iter().flatten();
     RequestFiles::refuse_overwriting(inputs, [("-o", args.output.as_deref())].into_iter().chain(named))?;
     let format = args.format.unwrap_or_else(|| output::StacksFormat::of(args.output.as_deref()));
-    let options = args.options();
+    let options = args.options()?;
     let pprof = format == output::StacksFormat::Pprof || args.pprof.is_some();
     let objects = args.profile.is_some();
     let threads = args.selection.threads.number();
@@ -222,6 +233,8 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     };
     let mut collector = collector?;
     let slices = collector.take_slices();
+    // Groups have numbers of their own.
+    let first = if options.intervals.is_some() { 0 } else { slices.first() };
     let (mut profile, mut stats) = collector.finish()?;
     if let Some(path) = &args.counts_from {
         if stats.samples > 0 {
@@ -263,7 +276,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
                 plain: (by_name, &plain_of),
                 states: &args.states,
                 statistics: &stats,
-                slices: options.slice.map(|length| (length, &slices)),
+                slices: options.slice.map(|length| (length, first, &slices)),
                 check: check.as_ref(),
                 unchecked: unchecked.as_ref().map(Error::to_string),
             };
@@ -279,7 +292,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
         }
         if let Some(path) = &args.slices {
             let merged = with_origins.then(|| slices.merged(&plain_of));
-            write_output(Some(path), |out| merged.as_ref().unwrap_or(&slices).write(by_name, out))?;
+            write_output(Some(path), |out| merged.as_ref().unwrap_or(&slices).write(by_name, first, out))?;
         }
         if let Some(path) = &args.stats {
             write_output(Some(path), |out| output::json(&stats, out))?;
@@ -294,7 +307,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     }
     summarise(&stats, args.quiet);
     if stats.samples == 0 && stats.weight == 0 {
-        let filters = args.options().filters();
+        let filters = options.filters();
         return Err(Error::partial(match (stats.filtered_samples, stats.filtered_weight) {
             (0, 0) => "no samples in the input. A recording: what was recorded used no CPU while it lasted. \
                        Text: is it that of perf script, and did perf script succeed?"

@@ -25,7 +25,18 @@ impl Collector {
                 return Ok(false);
             }
         }
+        if self.options.intervals.is_some() && self.group(head)?.is_none() {
+            return Ok(false);
+        }
         Ok(self.options.comm.as_ref().is_none_or(|wanted| wanted.as_bytes() == head.comm))
+    }
+
+    /// The group of the interval that a sample is in.
+    pub(super) fn group(&self, head: &SampleHead) -> Result<Option<u64>, Error> {
+        let Some(intervals) = &self.options.intervals else { return Ok(None) };
+        let time = head.time.ok_or_else(|| no_time("--intervals"))?;
+        let thread = head.tid.ok_or_else(|| no_thread("--intervals"))?;
+        Ok(intervals.group(thread, time))
     }
 
     /// Which of the frames named in the options this one is.
@@ -74,6 +85,10 @@ pub(super) fn no_pid(option: &str) -> Error {
         "{option} needs the process of each sample, but the input has one number a sample, the thread's.\n\
          print both: perf script -F +pid"
     ))
+}
+
+fn no_thread(option: &str) -> Error {
+    Error::usage(format!("{option} needs the thread of each sample, but the input has none"))
 }
 
 pub(super) fn no_time(option: &str) -> Error {

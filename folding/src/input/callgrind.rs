@@ -314,6 +314,7 @@ fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
         (options.weight == Weight::Count, "--weight count", "samples: each cost is a count"),
         (options.time.is_some(), "--time", "times"),
         (!options.skip_time.is_empty(), "--skip-time", "times"),
+        (options.intervals.is_some(), "--intervals", "times"),
         (options.slice.is_some(), "--slices", "times"),
     ];
     match lacking.iter().find(|(asked, ..)| *asked) {

@@ -56,6 +56,7 @@ fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
         (options.label != Label::Comm, "--pid and --tid", "processes and threads"),
         (options.time.is_some(), "--time", "times"),
         (!options.skip_time.is_empty(), "--skip-time", "times"),
+        (options.intervals.is_some(), "--intervals", "times"),
     ];
     match lacking.iter().find(|(asked, ..)| *asked) {
         Some((_, option, what)) => {

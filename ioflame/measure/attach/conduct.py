@@ -13,8 +13,10 @@ from ioflame.measure.attach.budget import allowed_seconds
 from ioflame.measure.attach.job import AttachJob
 from ioflame.measure.attach.redact import redacted
 from ioflame.measure.attach.watching import WHOLE, Part, Watching, watching
+from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
+from workloads.registry import files_reader
 
 __all__ = ("LEAST_SECONDS", "attach", "parts_of_seconds", "recorded_share")
 
@@ -31,7 +33,11 @@ def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "", pa
     """
     with redacted(job, run):
         with watching(job, run, reporter, part, unlimited) as watched:
+            began = clock_pair()
             _run_windows(watched)
+            database = job.database_of(job.target.running)
+        if database is not None and job.redaction is None:
+            note_jobs(run, files_reader(job.engine), database, began, lambda: bool(job.target.running))
         # What follows may take its time: the service goes first.
         os.nice(10)
         write_pages(run, analyse(run, reporter), reporter)

@@ -103,7 +103,17 @@ class Watching:
             pids = [_busiest(windows, job)]
         device, database = job.device, job.database_of(pids)
         watched = Watched(
-            run, children, pids, job.plan, device, ladder_symbols(), 8, database, job.engine, seconds=seconds
+            run,
+            children,
+            pids,
+            job.plan,
+            device,
+            ladder_symbols(),
+            8,
+            database,
+            job.engine,
+            seconds=seconds,
+            query_symbol=job.options.symbol,
         )
         cost, before, started = self.cost, self.used(), len(list(children))
         windows.limit = None if math.isinf(left) else before + left

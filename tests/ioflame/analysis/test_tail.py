@@ -12,10 +12,11 @@ from ground.results.query_records import PARTS, RecordFile
 from ground.results.tail import KINDS, Tail, Threshold
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import row_of, tail_of, used_records
+from ioflame.analysis.tail_cpu import Undisturbed
 from ioflame.analysis.tail_notes import notes_of
-from ioflame.analysis.tail_stacks import folded_waits
+from ioflame.analysis.tail_stacks import folded_time
 from ioflame.analysis.worst_queries import worst_queries
-from tests.tails import PLACES, STATE_NAMES, naps, query, recorded, wait
+from tests.tails import PLACES, STATE_NAMES, naps, query, recorded, sample, wait
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +163,22 @@ def test_the_longest_are_told_from_their_begin() -> None:
 def test_stacks_of_a_group_are_in_ns_a_query() -> None:
     given, file = naps()
     used = used_records(given, file, PLACES)
-    slow = dict(line.rsplit(" ", 1) for line in folded_waits(used, PLACES, file.states, 4_000_000, None).splitlines())
-    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];[sleep]"] == "5000000"
-    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];[woken]"] == "5000"
-    median = folded_waits(used, PLACES, file.states, 0, 1_000_000)
-    assert "planted_nap" not in median and "start;Get;pread64;io_schedule_[k];[io]" in median
+    slow = dict(
+        line.rsplit(" ", 1)
+        for line in folded_time(used, [], Undisturbed(0.0, 0), PLACES, file.states, 4_000_000, None).splitlines()
+    )
+    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];waits: sleep"] == "5000000"
+    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];run queue"] == "5000"
+    median = folded_time(used, [], Undisturbed(0.0, 0), PLACES, file.states, 0, 1_000_000)
+    assert "planted_nap" not in median and "start;Get;pread64;io_schedule_[k];waits: io" in median
+    # Without samples the time on the CPU has no stack; with them it is spread over theirs.
+    assert int(slow["on-CPU"]) == pytest.approx(35_500, abs=100)
+    ran = [query(0, 5200, *[sample(at, 4 + at % 2) for at in range(1, 5)]), query(0, 100, sample(9, 5))]
+    text = folded_time(used, ran, Undisturbed(0.0, 0), PLACES, file.states, 4_000_000, None)
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines())
+    assert "on-CPU" not in lines
+    spread = [int(lines["start;Get;crc32c;on-CPU"]), int(lines["start;Get;pread64;vfs_read_[k];on-CPU"])]
+    assert spread == pytest.approx([int(slow["on-CPU"]) / 2] * 2, abs=1)
 
 
 def test_a_wait_beyond_the_record_and_one_without_a_stack_have_rows() -> None:
@@ -178,3 +190,16 @@ def test_a_wait_beyond_the_record_and_one_without_a_stack_have_rows() -> None:
     (used,) = used_records(recorded([beyond], 1), RecordFile([beyond], STATE_NAMES, (1, 2)), PLACES)
     assert used.rows[row_of(beyond.spans[0], PLACES, STATE_NAMES)] == 20_000
     assert sum(used.rows.values()) == 100_000 and len(used.rows) == 3
+
+
+def test_what_is_sampled_stands_for_no_query_of_the_budget() -> None:
+    given, file = naps()
+    drawn = next(one for one in file.records if not one.slow)
+    more = [drawn._replace(weight=0, sampled=1, spans=(sample(drawn.begin_ns, 4),)) for _ in range(5)]
+    with_them = tail_of(given, RecordFile([*file.records, *more], file.states, file.clocks), PLACES)
+    without = tail_of(given, file, PLACES)
+    assert (with_them.rows, with_them.weighted_us, with_them.median) == (
+        without.rows, without.weighted_us, without.median
+    )  # fmt: skip
+    with pytest.raises(MeasurementError, match="no query"):
+        tail_of(given, RecordFile(more, file.states, file.clocks), PLACES)

@@ -22,8 +22,10 @@ from ground.results.operations import Operation
 from ground.system.atomic_files import write_json
 from ground.system.unpack import unpack_into
 from ground.text.tsv import Row, tsv
+from ioflame.analysis.jobs import job_costs
 from ioflame.cli import main
 from ioflame.present.parts import PARTS
+from tests.background_jobs import recorded, samples, windows
 from tests.ground.results.test_older_runs import KEPT
 from tests.viz.observers import results
 
@@ -38,6 +40,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, result in results().items():
         if not (directory / name).exists():
             write_json(directory / name, result)
+    write_json(directory / Files.JOBS, recorded())
+    write_json(directory / Files.JOB_COSTS, job_costs(recorded(), windows(), "write", samples(), []))
     own = read_categories(directory)
     write_json(directory / Files.OPERATIONS, [Operation("get", "one key", 100.0, 31, 0.5, None, 9.0, 5.5, own)])
     members = [Member("cycles", "cycles", 700, 700), Member("instructions", "instructions", 900, 900)]

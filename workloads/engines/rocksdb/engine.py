@@ -13,12 +13,14 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import HostError, MeasurementError
+from ground.results.jobs import Jobs
 from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
 from workloads.elf import exports, frame_pointer_share, symbol_kind
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
+from workloads.engines.rocksdb.log_jobs import read_jobs
 from workloads.engines.rocksdb.mixgraph import closing_figures, flags_of, hit_rate
 from workloads.engines.rocksdb.options import newest_options
 from workloads.engines.rocksdb.statistics import in_windows, level_writes, size_gib, statistics, written_by_events
@@ -223,6 +225,9 @@ class RocksDB(Engine):
 
     def stored_files_of_window(self, before: StoredFiles, after: StoredFiles) -> StoredFiles:
         return files_of_window(before, after, self._form())
+
+    def jobs(self, directory: Path, begin: float, end: float) -> Jobs | None:
+        return read_jobs(directory, begin, end)
 
     def _form(self) -> Form:
         return Form(self.about.file_kinds, "default", "sst")

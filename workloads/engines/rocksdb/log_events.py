@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ground.results.stored_files import FileSection
 from workloads.engines.rocksdb.statistics import events
 
-__all__ = ("LoggedTable", "Move", "Running", "logged_tables", "moves", "running")
+__all__ = ("LoggedTable", "Move", "Running", "log_texts", "logged_tables", "moves", "running")
 
 # What a job's own events say that it is.
 _JOBS = {
@@ -68,6 +70,25 @@ class Running:
 
     flushed: frozenset[int] = frozenset()
     levels: frozenset[int] = frozenset()
+
+
+def log_texts(log: Path, begin: float, skip: Mapping[int, int] | None = None) -> Iterator[str]:
+    """A database's LOG and those before it that were written to since `begin`, Unix seconds, the oldest first.
+
+    Each process has one of its own. skip: bytes to leave out at the beginning of a file, by its inode
+    """
+    # `LOG.old.1795737752127310`: the moment at which it was put aside, us.
+    olds = sorted(log.parent.glob(f"{log.name}.old.*"), key=lambda path: path.name)
+    for path in [*olds, log]:
+        try:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_mtime < begin:
+                    continue
+                file.seek((skip or {}).get(status.st_ino, 0))
+                yield file.read().decode("utf-8", "replace")
+        except OSError:
+            continue  # only so many are kept
 
 
 def running(log: str) -> Running:

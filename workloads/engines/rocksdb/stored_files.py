@@ -22,12 +22,13 @@ from workloads.engines.rocksdb.table_sections import table_sections
 from workloads.file_kinds import kind_of, names_below
 
 __all__ = (
-    "DEFAULT_FAMILY", "Database", "DatabaseFiles", "Form", "LogPlace", "file_name", "number_of", "read_database_files",
+    "DEFAULT_FAMILY", "Database", "DatabaseFiles", "Form", "LogPlace", "database_prefixes", "file_name", "log_of",
+    "number_of", "read_database_files",
 )  # fmt: skip
 
 # Tables, and blobs; both are numbered from one counter.
 _NUMBERED = re.compile(r"(\d+)\.(sst|ldb|blob)")
-_CURRENT = "CURRENT"
+_CURRENT, _LOG = "CURRENT", "LOG"
 DEFAULT_FAMILY = 0
 
 
@@ -73,6 +74,11 @@ class DatabaseFiles(StoredFiles):
     at: float = 0.0
 
 
+def database_prefixes(names: Iterable[str]) -> list[str]:
+    """Of the databases among files by their names below a directory: "", or with "/" at the end."""
+    return [name.removesuffix(_CURRENT) for name in names if name.rpartition("/")[2] == _CURRENT]
+
+
 def file_name(number: int, version: Version, form: Form) -> str:
     """As the engine names a table file, or a blob file."""
     return f"{number:06}.{'blob' if number in version.blobs else form.suffix}"
@@ -92,7 +98,7 @@ def read_database_files(directory: Path, form: Form) -> DatabaseFiles:
     at = time.time()
     notes: list[str] = []
     names = sorted(names_below(directory, notes))
-    prefixes = [name.removesuffix(_CURRENT) for name in names if name.rpartition("/")[2] == _CURRENT]
+    prefixes = database_prefixes(names)
     if not prefixes:
         notes.append(f"{directory} and the folders below it hold no {_CURRENT}: it is no database of this engine")
     own: dict[str, list[str]] = {prefix: [] for prefix in sorted(prefixes, key=len, reverse=True)}
@@ -155,7 +161,7 @@ class _Reader:
                 return manifest, edits
 
     def _log(self) -> LogPlace | None:
-        path = self._elsewhere.log or self._folder / "LOG"
+        path = self._elsewhere.log or self._folder / _LOG
         try:
             status = path.stat()
         except OSError:
@@ -222,6 +228,11 @@ class _Elsewhere:
 
     log: Path | None
     files: tuple[tuple[Path, str], ...]
+
+
+def log_of(folder: Path) -> Path:
+    """Where the LOG of the database in `folder` is, or would be."""
+    return _elsewhere(folder, []).log or folder / _LOG
 
 
 def _elsewhere(folder: Path, notes: list[str]) -> _Elsewhere:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ground.results.stored_files import StoredFile, StoredFiles
-from workloads.engines.rocksdb.log_events import LoggedTable, Running, logged_tables, moves, running
+from workloads.engines.rocksdb.log_events import LoggedTable, Running, log_texts, logged_tables, moves, running
 from workloads.engines.rocksdb.manifest import Edit, Edits, Version
 from workloads.engines.rocksdb.stored_files import (
     DEFAULT_FAMILY,
@@ -180,16 +179,5 @@ def _log_texts(before: LogPlace | None, after: LogPlace | None, begin: float) ->
     """What LOG got within the window, with a part of what it had before; each process has one of its own."""
     if after is None:
         return
-    # `LOG.old.1795737752127310`: the moment at which it was put aside, us.
-    olds = sorted(after.path.parent.glob(f"{after.path.name}.old.*"), key=lambda path: path.name)
-    for path in [*olds, after.path]:
-        try:
-            with path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                if status.st_mtime < begin:
-                    continue
-                if before is not None and status.st_ino == before.inode:
-                    file.seek(max(0, before.size - _BEFORE))
-                yield file.read().decode("utf-8", "replace")
-        except OSError:
-            continue  # only so many are kept
+    skip = {before.inode: max(0, before.size - _BEFORE)} if before else {}
+    yield from log_texts(after.path, begin, skip)

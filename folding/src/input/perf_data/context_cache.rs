@@ -54,7 +54,7 @@ impl ContextCache {
         let more = attrs.iter().skip(self.totals.len());
         self.totals.extend(more.map(|attr| EventTotals::new(&attr.name, true, (0, 0))));
         (self.weight, self.slice) = (options.weight, options.slice);
-        self.by_time = options.time.is_some() || !options.skip_time.is_empty();
+        self.by_time = options.time.is_some() || !options.skip_time.is_empty() || options.intervals.is_some();
     }
 
     /// Contexts remembered so far are void: maps, commands or numbers changed.

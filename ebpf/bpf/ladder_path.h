@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* The parts of a followed query: where its thread was, by its own steps and by the scheduler. */
+#pragma once
+
+#include "ladder.h"
+
+/* The wait from `left` to `woken`, by the request that was done last in it; the others of its time were not waited for. */
+static __always_inline void add_wait(struct thread *thread, u32 owner, u64 left, u64 woken)
+{
+	u64 issued = 0, completed = 0, under_way = 0, under_way_issued = 0;
+	for (u32 i = 0; i < REQUESTS; i++) {
+		u64 key = thread->flights[i];
+		if (!key)
+			continue;
+		struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+		if (!flight || flight->owner != owner) {
+			thread->flights[i] = 0;
+			continue;
+		}
+		if (!flight->completed || flight->completed > woken) {
+			under_way = 1;
+			under_way_issued = flight->issued;
+			continue;
+		}
+		if (flight->completed > completed) {
+			issued = flight->issued;
+			completed = flight->completed;
+		}
+		bpf_map_delete_elem(&flights, &key);
+		thread->flights[i] = 0;
+	}
+	if (completed > left) {
+		thread->waited++;
+	} else if (under_way) {
+		/* Woken for another reason: it will find its read undone and sleep again. */
+		issued = under_way_issued ? under_way_issued : woken;
+		completed = woken;
+	} else {
+		thread->parts[PART_SLEEP] += woken - left;
+		return;
+	}
+	issued = issued < left ? left : issued > completed ? completed : issued;
+	thread->parts[PART_QUEUE] += issued - left;
+	thread->parts[PART_DEVICE] += completed - issued;
+	thread->parts[PART_WAKE] += woken - completed;
+}
+
+/* It has a CPU again. */
+static __always_inline void arrived(struct task_struct *task, struct thread *thread, u64 now)
+{
+	u64 left = thread->left_cpu, woken = now;
+	if (thread->off == PREEMPTED)
+		woken = left;
+	else if (thread->woken > thread->got)
+		woken = thread->woken < left ? left : thread->woken;
+	if (woken > now)
+		woken = now;
+	if (woken > left)
+		add_wait(thread, task->pid, left, woken);
+	thread->parts[PART_RUNQ] += now - woken;
+	thread->without_cpu += now - left;
+	thread->got = now;
+	thread->woken = 0;
+	thread->off = RUNS;
+}
+
+/* It runs: where no program saw it get its CPU, it got it as long ago as it ran since (records_wait.h says why). */
+static __always_inline void find_missed(struct task_struct *task, struct thread *thread, u64 now)
+{
+	if (thread->off == RUNS)
+		return;
+	u64 ran = BPF_CORE_READ(task, se.sum_exec_runtime) - thread->cpu_ns;
+	bump(MISSED_IN);
+	arrived(task, thread, ran < now - thread->left_cpu ? now - ran : thread->left_cpu);
+}
+
+/* Counts its time on a CPU up to now, which is returned, as of the part that it is in. It may lose the CPU in here: time and
+ * what the scheduler's events counted must be of one moment. */
+static __always_inline u64 step(struct task_struct *task, struct thread *thread)
+{
+	u64 now = bpf_ktime_get_ns(), part = thread->part, without = 0;
+	find_missed(task, thread, now);
+	for (int i = 0; i < ATTEMPTS; i++) {
+		without = *(volatile u64 *)&thread->without_cpu;
+		now = bpf_ktime_get_ns();
+		if (*(volatile u64 *)&thread->without_cpu == without)
+			break;
+	}
+	asm volatile("" : "+r"(part));
+	if (part < PARTS)
+		thread->parts[part] += now - thread->since - (without - thread->without_then);
+	thread->since = now;
+	thread->without_then = without;
+	return now;
+}
+
+static __always_inline void enter_part(struct task_struct *task, struct thread *thread, enum part part)
+{
+	step(task, thread);
+	/* What looked like the time after the last read was between two. */
+	if (part == PART_CALL) {
+		thread->parts[PART_BETWEEN] += thread->parts[PART_AFTER];
+		thread->parts[PART_AFTER] = 0;
+	}
+	thread->part = part;
+}
+
+/* Outside of file readers and read calls. */
+static __always_inline enum part outside(struct thread *thread)
+{
+	return thread->reads ? PART_AFTER : PART_BEFORE;
+}
+
+static __always_inline void left(struct task_struct *task, struct thread *thread, bool preempt, u32 state)
+{
+	u64 now = bpf_ktime_get_ns();
+	find_missed(task, thread, now);
+	thread->left_cpu = now;
+	thread->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	thread->off = preempt || !state ? PREEMPTED : SLEEPS;
+	if (thread->off == SLEEPS && woken_meanwhile(task, state))
+		thread->woken = now;
+}
+
+/* Room for one more request; false where there is none. */
+static __always_inline bool remember(struct thread *thread, u64 request)
+{
+	for (u32 i = 0; i < REQUESTS; i++) {
+		if (!thread->flights[i] || thread->flights[i] == request) {
+			thread->flights[i] = request;
+			return true;
+		}
+	}
+	/* Done while the thread ran: nothing waits for it. */
+	for (u32 i = 0; i < REQUESTS; i++) {
+		u64 key = thread->flights[i];
+		struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+		if (flight && !flight->completed)
+			continue;
+		bpf_map_delete_elem(&flights, &key);
+		thread->flights[i] = request;
+		return true;
+	}
+	return false;
+}
+
+/* Nothing waits for its requests any more. */
+static __always_inline void forget_requests(struct thread *thread, u32 owner)
+{
+	for (u32 i = 0; i < REQUESTS; i++) {
+		u64 key = thread->flights[i];
+		if (!key)
+			continue;
+		struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+		if (flight && flight->owner == owner)
+			bpf_map_delete_elem(&flights, &key);
+		thread->flights[i] = 0;
+	}
+}
+
+static __always_inline void begin_parts(struct thread *thread, u64 now)
+{
+	__builtin_memset(thread->parts, 0, sizeof(thread->parts));
+	thread->since = thread->got = now;
+	thread->woken = thread->spent = thread->without_cpu = thread->without_then = 0;
+	thread->part = PART_BEFORE;
+	thread->off = RUNS;
+	thread->readers = thread->reader_calls = thread->waited = 0;
+}
+
+static __always_inline void add_to(u32 counter, u64 n)
+{
+	u64 *sum = bpf_map_lookup_elem(&counters, &counter);
+	if (sum)
+		ADD(*sum, n);
+}
+
+static __always_inline void count_parts(struct thread *thread, enum class class)
+{
+	if (class != SEVERAL && class != FOREIGN)
+		return;
+	u32 row = class == SEVERAL ? ROW_SEVERAL : ROW_FOREIGN;
+	for (u32 part = 0; part < PARTS; part++)
+		count(row + part, 0, thread->parts[part], 0);
+	if (class == FOREIGN)
+		return;
+	add_to(READS, thread->reads);
+	add_to(REQUESTS_MADE, thread->requests);
+	add_to(NOT_WAITED, thread->requests - thread->waited);
+}

@@ -1,0 +1,209 @@
+"""What background jobs of a run wrote and cost: sums of their records, and of samples taken while they ran."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ground.results.interval import Interval
+from ground.results.job_costs import FixedPart, JobCosts, JobCpu, JobRow, JobTotal, StallRow
+from ground.results.jobs import Job, RunJobs, Stall
+from ground.results.record import Window
+from ioflame.analysis.quantiles import t_quantile
+
+__all__ = (
+    "ACCOUNT", "AFTER", "DELETING", "PARTS", "JobSamples", "fixed_part", "is_whole", "job_costs", "job_intervals",
+    "job_order",
+)  # fmt: skip
+
+# The parts of a job in its samples: what the engine's own account covers, its last steps, deleting files after it.
+ACCOUNT, AFTER, DELETING = range(3)
+PARTS = 3
+_MIB = 1 << 20
+# Fewer jobs tell no line.
+_FEWEST = 10
+
+
+@dataclass(frozen=True)
+class JobSamples:
+    """Samples by job and part of it. window: of perf, CLOCK_MONOTONIC ns
+
+    weights: ns by place of the job, part, category; samples: by place of the job, of the job itself
+    elsewhere_ns: of the jobs' threads, in no part of any job
+    """
+
+    window: tuple[int, int]
+    labels: Mapping[str, str]
+    weights: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
+    samples: Mapping[int, int] = field(default_factory=dict)
+    elsewhere_ns: int = 0
+
+
+def job_intervals(recorded: RunJobs, tids: Mapping[int, int]) -> list[tuple[int, int, int, int]]:
+    """Thread, begin, end (CLOCK_MONOTONIC ns) and group of each part of each job: PARTS x its place + part.
+
+    tids: the kernel's thread ids by what the log has. Where two of a thread overlap by the log's clock, the first ends
+    where the second begins.
+    """
+    found = []
+    for place, job in enumerate(recorded.found.jobs):
+        begin = recorded.monotonic_ns(job.begin)
+        end = recorded.monotonic_ns(job.end) if job.end is not None else None
+        covered = begin + job.run_us * 1000 if job.run_us is not None else end
+        if end is not None and covered is not None:
+            covered = min(covered, end)
+        for thread in job.threads or (job.tid,):
+            tid = tids.get(thread)
+            if tid is None or end is None or covered is None:
+                continue
+            found.append((tid, begin, covered, PARTS * place + ACCOUNT))
+            if thread == job.tid:
+                found.append((tid, covered, end, PARTS * place + AFTER))
+                if job.deleted_until is not None:
+                    found.append((tid, end, recorded.monotonic_ns(job.deleted_until), PARTS * place + DELETING))
+    found.sort()
+    cut = []
+    for one, following in zip(found, [*found[1:], None], strict=True):
+        tid, begin, end, group = one
+        if following is not None and following[0] == tid:
+            end = min(end, following[1])
+        if end > begin:
+            cut.append((tid, begin, end, group))
+    return cut
+
+
+def job_costs(
+    recorded: RunJobs, windows: Sequence[Window], queries_are: str, sampled: JobSamples | None, notes: Sequence[str]
+) -> JobCosts:
+    """sampled: None where no samples tell jobs apart, which `notes` says"""
+    found = recorded.found
+    spans = [(window.start_ns, window.end_ns) for window in windows]
+    seconds = sum(window.seconds for window in windows)
+    counted = [window.counters.queries for window in windows]
+    queries = sum(one for one in counted if one is not None) if counted and None not in counted else None
+    ended = [job for job in found.jobs if job.end is not None]
+    stated = [one for window in windows if (one := window.engine.get("stall_seconds")) is not None]
+    deleting = [job.deleted_until - job.end for job in ended if job.deleted_until is not None and job.end is not None]
+    return JobCosts(
+        seconds=seconds,
+        queries_are=queries_are,
+        rows=list(_rows(ended)),
+        cpu=list(_cpu(recorded, sampled)) if sampled is not None else [],
+        fixed=[part for kind in sorted({job.kind for job in ended}) if (part := fixed_part(kind, ended)) is not None],
+        totals=list(_totals(recorded, spans, seconds, queries)),
+        stalls=list(_stalls(found.stalls)),
+        labels=sampled.labels if sampled is not None else {},
+        deleted=sum(job.deleted for job in ended),
+        deleting_seconds=sum(deleting),
+        deleting_ns=_deleting_ns(sampled) if sampled is not None else None,
+        in_no_job_ns=sampled.elsewhere_ns if sampled is not None else None,
+        stated_stall_seconds=sum(stated) if stated and len(stated) == len(windows) else None,
+        notes=[*found.notes, *notes],
+    )
+
+
+def _rows(jobs: Sequence[Job]) -> Iterator[JobRow]:
+    groups: dict[tuple[str, int | None, str], list[Job]] = defaultdict(list)
+    for job in jobs:
+        groups[job.kind, job.level, job.reason].append(job)
+    for kind, level, reason in sorted(groups, key=lambda one: (job_order(one[0], one[1]), one[2])):
+        own = groups[kind, level, reason]
+        cpu = [job.cpu_us for job in own if job.cpu_us is not None]
+        yield JobRow(
+            kind, level, reason, len(own), sum(job.bytes_in for job in own), sum(job.bytes_out for job in own),
+            sum(job.end - job.begin for job in own if job.end is not None), sum(cpu) if len(cpu) == len(own) else None,
+        )  # fmt: skip
+
+
+def job_order(kind: str, level: int | None) -> tuple[bool, int]:
+    """Flushes first, then compactions from the top of the tree down."""
+    return kind != "flush", -1 if level is None else level
+
+
+def _cpu(recorded: RunJobs, sampled: JobSamples) -> Iterator[JobCpu]:
+    groups: dict[tuple[str, int | None], list[int]] = defaultdict(list)
+    for place, job in enumerate(recorded.found.jobs):
+        if is_whole(recorded, job, sampled.window):
+            groups[job.kind, job.level].append(place)
+    for kind, level in sorted(groups, key=lambda one: job_order(*one)):
+        places = groups[kind, level]
+        categories: dict[str, int] = {}
+        account = 0
+        for place in places:
+            for part in (ACCOUNT, AFTER):
+                for name, weight in sampled.weights.get((place, part), {}).items():
+                    categories[name] = categories.get(name, 0) + weight
+                    account += weight if part == ACCOUNT else 0
+        jobs = [recorded.found.jobs[place] for place in places]
+        yield JobCpu(
+            kind, level, len(jobs), sum(job.bytes_out for job in jobs),
+            sum(sampled.samples.get(place, 0) for place in places), categories, account,
+            sum(job.cpu_us or 0 for job in jobs),
+        )  # fmt: skip
+
+
+def is_whole(recorded: RunJobs, job: Job, window: tuple[int, int]) -> bool:
+    """Whether a job began and ended within a window, CLOCK_MONOTONIC ns, and the log has its CPU."""
+    if job.end is None or job.cpu_us is None:
+        return False
+    return window[0] <= recorded.monotonic_ns(job.begin) and recorded.monotonic_ns(job.end) <= window[1]
+
+
+def _deleting_ns(sampled: JobSamples) -> int:
+    return sum(sum(own.values()) for (_, part), own in sampled.weights.items() if part == DELETING)
+
+
+def _totals(
+    recorded: RunJobs, spans: Sequence[tuple[int, int]], seconds: float, queries: float | None
+) -> Iterator[JobTotal]:
+    jobs: dict[str, int] = {}
+    cpu_us: dict[str, float] = {}
+    for job in recorded.found.jobs:
+        if job.end is None or job.cpu_us is None or job.end <= job.begin:
+            continue
+        begin, end = recorded.monotonic_ns(job.begin), recorded.monotonic_ns(job.end)
+        inside = sum(max(0, min(end, last) - max(begin, first)) for first, last in spans)
+        if inside:
+            jobs[job.kind] = jobs.get(job.kind, 0) + 1
+            cpu_us[job.kind] = cpu_us.get(job.kind, 0.0) + job.cpu_us * min(1.0, inside / (end - begin))
+    for kind, own in sorted(cpu_us.items(), key=lambda one: -one[1]):
+        yield JobTotal(kind, jobs[kind], own / 1e6 / seconds, own / queries if queries else None)
+
+
+def _stalls(stalls: Sequence[Stall]) -> Iterator[StallRow]:
+    groups: dict[tuple[str, bool], list[Stall]] = defaultdict(list)
+    for stall in stalls:
+        groups[stall.cause, stall.stopped].append(stall)
+    for (cause, stopped), own in sorted(groups.items()):
+        lengths = [stall.end - stall.begin for stall in own if stall.end is not None]
+        yield StallRow(
+            cause, stopped, len(own), sum(lengths), max(lengths, default=0.0), sum(stall.end is None for stall in own)
+        )
+
+
+def fixed_part(kind: str, jobs: Sequence[Job]) -> FixedPart | None:
+    """The CPU of a job of a kind that its output does not explain; None for fewer than ten jobs, or outputs alike.
+
+    cpu = us + us_per_mib x MiB, by least squares with errors in proportion to the output: of cpu / MiB over 1 / MiB,
+    whose slope is the fixed part. Its standard error is s / sqrt(Sxx), with n - 2 degrees of freedom.
+    """
+    sized = [(job.bytes_out / _MIB, job.cpu_us) for job in jobs if job.kind == kind and job.bytes_out]
+    points = [(1 / mib, cpu / mib) for mib, cpu in sized if cpu is not None]
+    n = len(points)
+    if n < _FEWEST or not _differ([x for x, _ in points]):
+        return None
+    middle_x, middle_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
+    spread = sum((x - middle_x) ** 2 for x, _ in points)
+    us = sum((x - middle_x) * (y - middle_y) for x, y in points) / spread
+    us_per_mib = middle_y - us * middle_x
+    residual = sum((y - us_per_mib - us * x) ** 2 for x, y in points) / (n - 2)
+    half = t_quantile(0.95, n - 2) * math.sqrt(residual / spread)
+    return FixedPart(kind, Interval(us, us - half, us + half, n), us_per_mib)
+
+
+def _differ(values: Sequence[float]) -> bool:
+    """Whether half of them lie apart by more than half: of jobs of one size a line tells nothing."""
+    ordered = sorted(values)
+    return ordered[3 * len(ordered) // 4] > 1.5 * ordered[len(ordered) // 4]

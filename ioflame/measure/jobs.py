@@ -1,0 +1,67 @@
+"""Background jobs of the windows, from the log of the databases that are watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ground.errors import IoflameError
+from ground.results.files import Files
+from ground.results.jobs import RunJobs
+from ground.results.run import Run
+from ground.system.atomic_files import write_json
+from workloads.file_kinds import FilesReader
+
+__all__ = ("clock_pair", "note_jobs")
+
+# A log that is written at once with a job's end and every 5 s otherwise says by then what there is to say.
+_LOG_SECONDS = 6.0
+
+
+def clock_pair() -> tuple[int, int]:
+    """CLOCK_MONOTONIC and CLOCK_REALTIME of one moment, ns: of three readings the one that took the least time."""
+    readings = []
+    for _ in range(3):
+        before, real, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        readings.append((after - before, (before + (after - before) // 2, real)))
+    return min(readings)[1]
+
+
+def note_jobs(
+    run: Run,
+    reader: FilesReader,
+    directory: Path,
+    began: tuple[int, int],
+    running: Callable[[], bool] = lambda: False,
+) -> None:
+    """Writes what the log says of all windows; nothing where it says nothing, or cannot be read.
+
+    began: clocks before the first window; running: whether the log may still be written to
+    """
+    windows = run.record.windows
+    if not windows:
+        return
+    clocks = [began, clock_pair()]
+    begin, end = (_unix(clocks, moment) for moment in (windows[0].start_ns, windows[-1].end_ns))
+    until = time.monotonic() + _LOG_SECONDS
+    try:
+        while (found := reader.jobs(directory, begin, end)) is not None:
+            if found.until >= end or time.monotonic() >= until or not running():
+                break
+            time.sleep(0.5)
+    except IoflameError:
+        return
+    if found is None or not (found.jobs or found.stalls):
+        return
+    if running() and found.until < end:
+        late = f"the log ends {end - found.until:.1f} s before the last window: jobs after that may lack"
+        found = replace(found, notes=(*found.notes, late))
+    write_json(run.path(Files.JOBS), RunJobs(clocks, found))
+
+
+def _unix(clocks: list[tuple[int, int]], moment_ns: int) -> float:
+    (first, first_real), (last, last_real) = clocks
+    nearer = first_real - first if moment_ns - first < last - moment_ns else last_real - last
+    return (moment_ns + nearer) / 1e9

@@ -1,0 +1,172 @@
+"""What background jobs cost, of records whose sums a test can do in its head, and where each sample falls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.io_latency import Device
+from ground.results.job_costs import FixedPart, JobDevice, StallRow, read_job_costs
+from ground.results.jobs import Job, RunJobs, read_run_jobs
+from ground.results.requests import NOTHING, Request, Requests, SeenFile, SeenThread
+from ground.results.run import Run
+from ground.system.atomic_files import write_json
+from ioflame.analysis.job_requests import job_requests
+from ioflame.analysis.jobs import ACCOUNT, AFTER, PARTS, fixed_part, job_costs, job_intervals
+from ioflame.measure.jobs import clock_pair, note_jobs
+from ioflame.stages.jobs import agreement, analyse_jobs, kernel_threads
+from tests.background_jobs import FLUSHER, MERGER, MS, UNIX, place, recorded, samples, windows
+from tests.viz.runs import record
+from tests.workloads.made_databases import creation, database, event
+from workloads.registry import engine_named
+
+MIB = 1 << 20
+
+
+def test_jobs_are_added_up_by_level_and_reason_and_by_samples_where_they_are_whole() -> None:
+    costs = job_costs(recorded(), windows(), "write", samples(), ["a note"])
+    flushes, merged = costs.rows
+    assert (flushes.jobs, flushes.bytes_out, flushes.seconds, flushes.cpu_us) == (12, 78 * MIB, 6.0, 84_000)
+    assert (merged.level, merged.jobs, merged.bytes_in, merged.cpu_us) == (1, 1, 9 * MIB, 1_000_000)
+    # Flushes 3 to 10 lie within perf's window; the compaction begins before it.
+    [one] = costs.cpu
+    assert (one.kind, one.jobs, one.bytes_out, one.account_us) == ("flush", 8, 52 * MIB, 56_000)
+    assert (one.ns, one.account_ns, one.samples) == (200 * MS, 150 * MS, 200)
+    assert one.categories == {"merge": 100 * MS, "checksum": 50 * MS, "install": 50 * MS}
+    assert (costs.deleted, costs.deleting_seconds, costs.deleting_ns) == pytest.approx((3, 0.25, 20 * MS))
+    assert (costs.in_no_job_ns, costs.notes) == (9, ["a note"])
+    # Over 10 s and 4,000 writes: half of the compaction ran in each window; flushes 1 to 10 ran in them.
+    compaction, flush = costs.totals
+    assert (compaction.jobs, compaction.cpus, compaction.us_per_query) == pytest.approx((1, 0.1, 250))
+    assert (flush.jobs, flush.us_per_query) == pytest.approx((10, 15))
+    assert costs.stalls == [
+        StallRow("immutable memtables (waiting for flush)", True, 2, 0.75, 0.5, 0),
+        StallRow("level-0 files", False, 1, 0.0, 0.0, 1),
+    ]
+
+
+def test_the_fixed_part_is_what_a_job_of_no_output_would_cost() -> None:
+    jobs = recorded().found.jobs
+    found = fixed_part("flush", jobs)
+    assert isinstance(found, FixedPart)
+    assert (found.us.n, found.us.estimate, found.us_per_mib) == pytest.approx((12, 500, 1000))
+    assert found.us.low == pytest.approx(500) == found.us.high
+    assert fixed_part("compaction", jobs) is None
+    assert fixed_part("flush", jobs[:9]) is None
+    assert fixed_part("flush", [replace(job, bytes_out=MIB) for job in jobs]) is None
+    assert fixed_part("flush", [replace(job, bytes_out=job.bytes_out + 99 * MIB) for job in jobs]) is None
+    # Some take a tenth more and some a tenth less: the interval holds what was there before.
+    factors = {4: 1.1, 5: 0.9, 8: 0.9, 9: 1.1}
+    us = fixed_part(
+        "flush", [replace(job, cpu_us=round((job.cpu_us or 0) * factors.get(job.number, 1))) for job in jobs]
+    )
+    assert us is not None and us.us.low < 500 < us.us.high and us.us.n == 12
+
+
+def test_intervals_are_the_parts_of_jobs_by_the_kernels_threads() -> None:
+    own = recorded()
+    found = _to_us(job_intervals(own, {FLUSHER: 8, MERGER: 9}))
+    second = 10**9
+    assert [one for one in found if one[3] // PARTS == place(3)] == [
+        (8, 3 * second, 3 * second + 400 * MS, PARTS * place(3) + ACCOUNT),
+        (8, 3 * second + 400 * MS, 3 * second + 500 * MS, PARTS * place(3) + AFTER),
+    ]
+    # Of what runs on nothing is told; deleting ends where it ended.
+    assert [one[1:3] for one in found if one[0] == 9] == [
+        (2 * second, 3900 * MS), (3900 * MS, 4 * second), (4 * second, 4250 * MS)
+    ]  # fmt: skip
+    assert _to_us(job_intervals(own, {MERGER: 9})) == [one for one in found if one[0] == 9]
+    # A job that begins while the thread's last one still deletes ends that.
+    late = replace(own.found.jobs[place(21)], begin=UNIX + 4.1, end=UNIX + 5)
+    jobs = [late if job.number == 21 else job for job in own.found.jobs]
+    cut = _to_us(job_intervals(replace(own, found=replace(own.found, jobs=jobs)), {MERGER: 9}))
+    assert [one[1:3] for one in cut][2:] == [(4 * second, 4100 * MS), (4100 * MS, 5 * second)]
+
+
+def _to_us(intervals: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
+    """As the log has them: Unix seconds as a float are a little finer."""
+    return [(tid, round(begin, -3), round(end, -3), group) for tid, begin, end, group in intervals]
+
+
+def test_clocks_that_part_are_followed() -> None:
+    own = recorded()
+    parted = RunJobs([own.clocks[0], (own.clocks[1][0], own.clocks[1][1] + 14 * MS)], own.found)
+    assert parted.monotonic_ns(UNIX) == 0
+    assert parted.monotonic_ns(UNIX + 14.014) == pytest.approx(14 * 10**9, abs=500)
+    assert parted.monotonic_ns(UNIX + 7.007) == pytest.approx(7 * 10**9, abs=500)
+
+
+def test_threads_of_a_log_with_pthreads_are_those_of_their_role() -> None:
+    far = 140_178_094_024_384
+    jobs = [Job("flush", 1, far, 0), Job("compaction", 2, far + 1, 0), Job("compaction", 3, far + 2, 0)]
+    known = record(roles={"flush": [8], "compaction": [9]})
+    assert kernel_threads(jobs, known) == {far: 8}
+    assert kernel_threads(jobs[:2], known) == {far: 8, far + 1: 9}
+    assert kernel_threads([Job("flush", 1, 7, 0, threads=(7, 6))], known) == {7: 7, 6: 6}
+
+
+def test_samples_and_the_log_are_compared_by_kind() -> None:
+    costs = job_costs(recorded(), windows(), "write", samples(), [])
+    [check] = agreement(costs)
+    assert (check.name, check.verdict) == ("CPU of flush jobs", Verdict.NOTE)
+    assert "150 ms sampled, 56 ms by the engine's log (+167.9%) in 8 jobs" in check.value
+    equal = replace(costs, cpu=[replace(costs.cpu[0], account_us=151_000)])
+    assert [check.verdict for check in agreement(equal)] == [Verdict.OK]
+
+
+def test_jobs_of_a_database_are_noted_with_the_windows_and_analysed(tmp_path: Path) -> None:
+    folder = database(tmp_path / "db", [], [])
+    began = clock_pair()
+    ahead = (began[1] - began[0]) / 1e9
+    lines = event("flush_started", 4, ahead + 2, total_data_size=20_000, flush_reason="R") + creation(9, 4, ahead + 2.1)
+    lines += event("flush_finished", 4, ahead + 2.5) + event("flush_started", 5, ahead + 99)
+    (folder / "LOG").write_text(lines, encoding="utf-8")
+    run = Run(tmp_path, record(windows=windows()))
+    note_jobs(run, engine_named("leveldb"), folder, began)
+    assert not run.path(Files.JOBS).exists()
+    note_jobs(run, engine_named("rocksdb"), folder, began)
+    kept = read_run_jobs(run.path(Files.JOBS))
+    [job] = kept.found.jobs
+    assert kept.monotonic_ns(job.begin) == pytest.approx(2e9, abs=5 * MS) and job.bytes_in == 20_000
+    assert analyse_jobs(run, None) == []
+    assert [row.jobs for row in read_job_costs(run.path(Files.JOB_COSTS)).rows] == [1]
+    write_json(run.path(Files.JOBS), recorded())
+    assert read_run_jobs(run.path(Files.JOBS)).found.jobs[0].threads == [FLUSHER]
+
+
+def test_requests_are_the_jobs_of_their_thread_or_of_the_file_that_a_job_made() -> None:
+    second = 10**9
+    threads = [SeenThread(FLUSHER, 7, "flush"), SeenThread(MERGER, 7, "merge"), SeenThread(5, 2, "kworker")]
+    files = [SeenFile((254, 0), 12, 1, ["000030.sst", "db"], []), SeenFile((254, 0), 13, 1, [], [])]
+    told = Requests(
+        "co-re", "", Device(254, 0, "vda"), [7], False, second, 14 * second, 0, ["read", "write", "discard", "flush"],
+        [], [], {}, {}, 0, files, threads, {},
+    )  # fmt: skip
+
+    def row(ended: float, thread: int, operation: int, size: int, file: int = NOTHING) -> Request:
+        """One that was a second in its queue and half of one at the device."""
+        return Request(
+            round(ended * second), 0, second, second // 2, size, 0, file, thread, NOTHING, operation, 0, 0, 0
+        )
+
+    rows = [
+        row(4.0, 1, 0, 100),  # sent at 2.5, in the compaction
+        row(5.4, 1, 1, 70),  # at its end
+        row(5.8, 1, 1, 1000),  # after it
+        row(5.7, 1, 2, 50),  # while it deleted
+        row(9.0, 2, 1, 8, file=0),  # written back later
+        row(9.0, 2, 1, 9, file=1),
+        row(2.8, 0, 1, 30),  # in the first flush, at 1.3
+        row(2.9, 0, 3, 0),
+        row(15.9, 0, 1, 40),  # after all
+    ]
+    identity = {FLUSHER: FLUSHER, MERGER: MERGER}
+    flushes, merged = job_requests(recorded(), told, rows, identity)
+    assert merged == JobDevice("compaction", 1, 1, 8 * MIB, 1, 100, second // 2, 2, 78, second, 1, second // 2)
+    assert flushes == JobDevice("flush", 0, 12, 78 * MIB, writes=1, write_bytes=30, write_ns=second // 2)
+    # What lies in no window of requests has no row.
+    assert job_requests(recorded(), replace(told, start_ns=13 * second), rows, identity) == []

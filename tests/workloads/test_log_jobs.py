@@ -1,0 +1,131 @@
+"""Jobs and stalls of a LOG: of real ones against RocksDB's own tables, and of lines that are made here."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from ground.results.jobs import Job
+from tests.e2e.test_services import done
+from tests.workloads.made_databases import creation, event
+from tests.workloads.test_real_files import db_bench
+from workloads.engines.rocksdb.log_jobs import jobs_in
+from workloads.engines.rocksdb.statistics import level_writes, statistics
+from workloads.registry import engine_named, files_reader
+
+ROCKSDB = engine_named("rocksdb")
+OPENED = "2026/11/26-18:25:41.000001 7 [/version_set.cc:5933] Recovered from manifest file:/db/MANIFEST-000004\n"
+FLUSHED = "2026/11/26-18:25:42.000001 7 [/flush_job.cc:1067] [new] [JOB 4] Flush lasted 52 microseconds, and 43 cpu"
+COMPACTING = "2026/11/26-18:25:42.000001 8 [/compaction_job.cc:2102] [new] [JOB 5] Compacting 2@0 + 1@1 files to L1,"
+
+
+def held_back(line: str, thread: int = 7) -> str:
+    return f"2026/11/26-18:25:42.000001 {thread} [WARN] [/column_family.cc:1001] [new] {line}\n"
+
+
+def flush(job: int, at: float, between: str = "") -> str:
+    """One that took a second."""
+    return event("flush_started", job, at) + creation(9, job, at) + between + event("flush_finished", job, at + 1)
+
+
+def test_a_job_has_what_events_and_text_say_of_it() -> None:
+    started = event("flush_started", 4, 100, total_data_size=20_000, flush_reason="Write Buffer Full")
+    finished = event("flush_finished", 4, 101, lsm_state=[1, 2], immutable_memtables=1)
+    merging = event(
+        "compaction_started", 5, 102, files_L0=[3, 4], files_L1=[1], input_data_size=3, compaction_reason="R"
+    )
+    merged = event(
+        "compaction_finished", 5, 104, output_level=1, total_output_size=2, num_output_files=1,
+        compaction_time_micros=1_900_000, compaction_time_cpu_micros=900_000, lsm_state=[0, 1],
+    )  # fmt: skip
+    log = (
+        OPENED + started + creation(9, 4, 100.5) + f"{FLUSHED} microseconds.\n" + finished + COMPACTING + "\n" + merging
+    )
+    gone = event("table_file_deletion", 5, 104.25, file_number=3) + event(
+        "table_file_deletion", 5, 104.5, file_number=4
+    )
+    found = jobs_in([log + merged + gone], 0, 1000)
+    assert found.jobs == (
+        Job(
+            "flush", 4, 7, 100.0, 101.0, "new", "Write Buffer Full", (), 0, 20_000, 10_000, 0, 1, 43, 52, (7,),
+            ("000009.sst",),
+        ),
+        Job(
+            "compaction", 5, 7, 102.0, 104.0, "new", "R", (0, 1), 1, 3, 2, 3, 1, 900_000, 1_900_000, (7,), (), 2, 104.5
+        ),
+    )  # fmt: skip
+    assert [(state.at, state.files, state.immutable_memtables) for state in found.states] == [
+        (101.0, (1, 2), 1),
+        (104.0, (0, 1), None),
+    ]
+    # Of what overlaps a stretch of time, its end left out.
+    assert [job.number for job in jobs_in([log + merged], 100.9, 102.0).jobs] == [4]
+    running = jobs_in([log], 101.0, 103.0).jobs
+    assert [(job.number, job.end, job.level) for job in running] == [(5, None, 1)]
+
+
+def test_a_job_ends_in_the_next_log_of_its_process_and_not_in_that_of_another() -> None:
+    begun = OPENED + event("flush_started", 4, 100, total_data_size=1, flush_reason="R")
+    end = event("flush_finished", 4, 101)
+    assert [job.end for job in jobs_in([begun, end], 0, 1000).jobs] == [101.0]
+    assert [job.end for job in jobs_in([begun, OPENED + end], 0, 1000).jobs] == [None]
+    assert [job.end for job in jobs_in([begun, OPENED + begun + end], 0, 1000).jobs] == [None, 101.0]
+
+
+def test_a_stall_lasts_until_a_job_ends_without_a_word_of_it() -> None:
+    stopping = held_back("Stopping writes because we have 2 immutable memtables (waiting for flush), "
+                         "max_write_buffer_number is set to 2")  # fmt: skip
+    slow = "Stalling writes because we have {} level-0 files rate {}"
+    log = flush(4, 100, stopping) + flush(5, 102) + flush(6, 104, held_back(slow.format(20, 16777216)))
+    log += held_back(slow.format(21, 13421772), 8) + flush(7, 106)
+    found = jobs_in([OPENED + log], 0, 1e10)
+    assert {(stall.cause, stall.stopped, stall.end) for stall in found.stalls} == {
+        ("immutable memtables (waiting for flush)", True, 103.0),
+        ("level-0 files", False, 107.0),
+    }
+    pending = held_back("Stalling writes because of estimated pending compaction bytes 7000 rate 16777216")
+    [stall] = jobs_in([OPENED + pending], 0, 1e10).stalls
+    assert (stall.cause, stall.end, stall.column_family) == ("estimated pending compaction bytes", None, "new")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [[], ["--num_column_families=3", "--subcompactions=2"]], ids=["plain", "families"])
+def test_jobs_of_a_real_log_are_those_of_the_tables_of_levels(tmp_path: Path, flags: list[str]) -> None:
+    printed = done(db_bench(tmp_path / "db", "fillrandom,overwrite,waitforcompaction,stats", *flags))
+    found = ROCKSDB.jobs(tmp_path / "db", 0, 1e11)
+    assert found is not None and not found.notes and found.until == pytest.approx(found.jobs[-1].begin, abs=60)
+    assert all(job.end is not None and job.end > job.begin for job in found.jobs)
+    assert files_reader("myrocks").jobs(tmp_path, 0, 1e11) == found
+    families = {job.column_family for job in found.jobs}
+    assert len(families) == (3 if flags else 1) and "default" in families
+    default = [job for job in found.jobs if job.column_family == "default"]
+    jobs = Counter(f"L{job.level}" for job in default)
+    cpu: dict[str, float] = defaultdict(float)
+    for job in default:
+        cpu[f"L{job.level}"] += (job.cpu_us or 0) / 1e6
+    tables = printed.rpartition("** Compaction Stats [default] **\nLevel")
+    rows = {row.level: row for row in level_writes(re.split(r"\nPriority", f"Level{tables[2]}")[0]) if row.jobs}
+    del rows["Sum"]
+    assert {level: row.jobs for level, row in rows.items()} == jobs
+    for level, row in rows.items():
+        assert cpu[level] == pytest.approx(row.cpu_seconds, abs=0.011)
+
+
+@pytest.mark.slow
+def test_stopped_writes_of_a_real_log_are_its_cumulative_stall(tmp_path: Path) -> None:
+    # Without a log of writes: the file system frees one after the last line of its job. A flush takes half a second.
+    flags = ["--num=24000", "--value_size=400", "--write_buffer_size=1048576", "--max_write_buffer_number=2"]
+    flags += ["--rate_limiter_bytes_per_sec=2097152", "--disable_wal=true", "--level0_file_num_compaction_trigger=999"]
+    flags += ["--level0_slowdown_writes_trigger=999", "--level0_stop_writes_trigger=999"]
+    stated = statistics(done(db_bench(tmp_path / "db", "fillrandom,stats", *flags)))
+    found = ROCKSDB.jobs(tmp_path / "db", 0, 1e11)
+    assert found is not None and {(stall.cause, stall.stopped) for stall in found.stalls} == {
+        ("immutable memtables (waiting for flush)", True)
+    }
+    assert 0 < len(found.stalls) <= stated["stalls"]
+    assert sum((stall.end or 0) - stall.begin for stall in found.stalls) == pytest.approx(
+        stated["stall_seconds"], rel=0.05
+    )

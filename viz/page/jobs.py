@@ -1,0 +1,110 @@
+"""Background jobs on a page: sentences, tables, and what the time line draws of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from markupsafe import Markup
+
+from ground.results.job_costs import JobCosts
+from ground.results.jobs import Job, RunJobs, Stall, TreeState
+from viz.page.rendering import table
+from viz.svg.elements import element
+from viz.svg.job_lanes import Bar, Lane
+from viz.svg.timeline import Point, TimePanel, TimeSeries, second_of
+from viz.terminal.jobs import (
+    CPU_HEADS,
+    DEVICE_HEADS,
+    DEVICE_WORDS,
+    JOB_HEADS,
+    device_cells,
+    job_cells,
+    job_sentences,
+    part_cells,
+)
+
+__all__ = ("job_lanes", "jobs_panel", "tree_panels")
+
+_MIB = 1 << 20
+
+
+def jobs_panel(costs: JobCosts | None) -> Markup:
+    """What jobs cost; nothing where none was recorded."""
+    if costs is None:
+        return Markup("")
+    told = Markup("").join(element("p", words) for words in [*job_sentences(costs), *costs.notes])
+    told += table("Background jobs by output level and reason", JOB_HEADS, [job_cells(row) for row in costs.rows])
+    if costs.cpu:
+        heads, *rows = part_cells(costs)
+        told += table(CPU_HEADS, heads, rows)
+    if costs.device:
+        told += table(DEVICE_WORDS, DEVICE_HEADS, [device_cells(row) for row in costs.device])
+    return told
+
+
+def job_lanes(recorded: RunJobs | None, begun_ns: int | None, whole: float) -> list[Lane]:
+    """whole: seconds of the axis, where those end that still ran"""
+    if recorded is None or begun_ns is None:
+        return []
+
+    def second(moment: float | None) -> float:
+        return whole if moment is None else second_of(recorded.monotonic_ns(moment), begun_ns)
+
+    found = recorded.found
+    kinds = sorted({(job.kind, job.level) for job in found.jobs}, key=lambda one: (one[0] != "flush", one[1] or 0))
+    lanes = []
+    for kind, level in kinds:
+        bars = [_job(job, second) for job in found.jobs if (job.kind, job.level) == (kind, level)]
+        lanes.append(Lane("flush" if kind == "flush" else f"to L{level}" if level is not None else kind, kind, bars))
+    for name, stopped in (("stopped", True), ("slowed", False)):
+        stalls = [_stall(stall, second) for stall in found.stalls if stall.stopped == stopped]
+        if stalls:
+            lanes.append(Lane(name, "held", stalls))
+    return lanes
+
+
+def _job(job: Job, second: Callable[[float | None], float]) -> Bar:
+    begin, end = second(job.begin), second(job.end)
+    levels = "".join(f" L{level}" for level in job.levels_in)
+    words = f"{job.kind} {job.number}{', from' + levels if levels else ''}, {job.reason}\n"
+    words += f"{end - begin:.3f} s, {job.bytes_in / _MIB:,.1f} MiB in, {job.bytes_out / _MIB:,.1f} MiB out"
+    return Bar(begin, end, words + ("" if job.cpu_us is None else f", {job.cpu_us / 1e3:,.0f} ms of CPU"))
+
+
+def _stall(stall: Stall, second: Callable[[float | None], float]) -> Bar:
+    begin, end = second(stall.begin), second(stall.end)
+    return Bar(
+        begin, end, f"writes {'stopped' if stall.stopped else 'slowed down'}: {stall.cause}, {end - begin:.3f} s"
+    )
+
+
+def tree_panels(recorded: RunJobs | None, begun_ns: int | None, whole: float) -> list[TimePanel]:
+    """Of the column family with the most jobs: files of L0, memtables that wait, bytes before compactions."""
+    if recorded is None or begun_ns is None or not recorded.found.states:
+        return []
+    states = recorded.found.states
+    families = [state.column_family for state in states]
+    family = max(sorted(set(families)), key=families.count)
+    own = [state for state in states if state.column_family == family]
+
+    def series(name: str, value: Callable[[TreeState], float | None]) -> TimeSeries:
+        points: list[Point] = []
+        known = [(state, found) for state in own if (found := value(state)) is not None]
+        for place, (state, found) in enumerate(known):
+            begin = second_of(recorded.monotonic_ns(state.at), begun_ns)
+            last = place + 1 == len(known)
+            end = whole if last else second_of(recorded.monotonic_ns(known[place + 1][0].at), begun_ns)
+            points.append(Point(begin, max(begin, end), found))
+        return TimeSeries(name, points)
+
+    files = series("L0 files", lambda state: state.files[0] if state.files else None)
+    memtables = series("memtables", lambda state: state.immutable_memtables)
+    panels = [
+        TimePanel("tree, after each job", ",.0f", [files, memtables]),
+        TimePanel("pending, MiB", ",.0f", [series("", lambda state: _mib(state.pending_bytes))]),
+    ]  # fmt: skip
+    return [panel for panel in panels if any(one.points for one in panel.series)]
+
+
+def _mib(found: int | None) -> float | None:
+    return None if found is None else found / _MIB
