@@ -182,7 +182,10 @@ static __always_inline void join_leave(struct pt_regs *context)
 	if (!thread || thread->stage != JOIN || !pop(thread, context, now))
 		return;
 	u8 state = 0;
-	if (state_offset)
+	struct wait *wait = state_seen ? bpf_map_lookup_elem(&waits, &thread->writer) : 0;
+	if (wait && wait->set)
+		state = wait->state;
+	else if (state_offset)
 		bpf_probe_read_user(&state, sizeof(state), (void *)(thread->writer + state_offset));
 	thread->role = state == STATE_LEADER	      ? LEADER :
 		       state == STATE_MEMTABLE_LEADER ? MEMTABLE_LEADER :

@@ -140,6 +140,7 @@ struct clock {
 struct wait {
 	u64 begun;
 	u64 set; /* when whoever ended it did so; 0: not yet */
+	u64 state; /* that it got */
 	u64 self; /* it found the queue empty */
 	u64 led;  /* there was a leader when it came */
 	u64 base[SLOTS];

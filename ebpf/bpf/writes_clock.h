@@ -105,6 +105,7 @@ static __always_inline void state_set(struct thread *setter, u64 queue, u64 writ
 	if (!clock)
 		return;
 	if (wait && !wait->set) {
+		wait->state = state;
 		wait->self = setter && setter->writer == writer;
 		read_clock(clock, now, wait->got);
 		wait->set = now;
