@@ -169,7 +169,9 @@ fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
 /// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is as it is. Of an
 /// argument list nothing.
 fn mangled_parts(prefix: &str) -> Vec<String> {
-    let plain = prefix.split('(').next().unwrap_or(prefix);
+    // A parenthesis behind `::` is part of a name.
+    let arguments = prefix.match_indices('(').find(|(at, _)| *at > 0 && !prefix[..*at].ends_with("::"));
+    let plain = arguments.map_or(prefix, |(at, _)| &prefix[..at]);
     if !plain.contains("::") {
         return vec![plain.to_owned()];
     }
