@@ -32,6 +32,7 @@ mod symbols;
 mod targets;
 mod uprobes;
 mod whose;
+mod writes;
 
 /// Of the results; `ground.system.atomic_files.read_json` compares it with what it knows.
 const SCHEMA: u32 = 1;
@@ -59,6 +60,8 @@ enum Program {
     Runqlat(runqlat::RunqlatOptions),
     /// Whose the requests of a block device are: each with its file, offset, thread and reason
     Whose(whose::WhoseOptions),
+    /// The write path: each write stage by stage, and its wait in the queue by what its leaders did
+    Writes(writes::WritesOptions),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Program::Records(options) => records::run(&options),
         Program::Runqlat(options) => runqlat::run(&options),
         Program::Whose(options) => whose::run(&options),
+        Program::Writes(options) => writes::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

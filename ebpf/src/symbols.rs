@@ -26,6 +26,9 @@ pub struct Rules {
     /// What is not followed.
     #[serde(default)]
     pub other: Vec<Rule>,
+    /// The write path: a rule's name is the stage that the function begins, or its part (`writes::plan`).
+    #[serde(default)]
+    pub write: Vec<Rule>,
 }
 
 /// Functions whose demangled name, with its arguments, begins with `prefix`; `name` is what people call them.
@@ -163,9 +166,12 @@ fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
     any.then_some(found)
 }
 
-/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is as it is.
+/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is as it is. Of an
+/// argument list nothing.
 fn mangled_parts(prefix: &str) -> Vec<String> {
-    let plain = prefix.trim_end_matches('(');
+    // A parenthesis behind `::` is part of a name.
+    let arguments = prefix.match_indices('(').find(|(at, _)| *at > 0 && !prefix[..*at].ends_with("::"));
+    let plain = arguments.map_or(prefix, |(at, _)| &prefix[..at]);
     if !plain.contains("::") {
         return vec![plain.to_owned()];
     }
@@ -279,6 +285,10 @@ mod tests {
         assert!(mangled_parts(prefix).iter().all(|part| seek.contains(part)));
         assert!(demangle(seek).unwrap().starts_with(prefix));
         assert_eq!(mangled_parts("mdb_get("), ["mdb_get"]);
+        assert_eq!(
+            mangled_parts("rocksdb::DBImpl::Get(rocksdb::ReadOptions"),
+            ["7rocksdb", "6DBImpl", "3Get"]
+        );
         assert_eq!(demangle("mdb_get.constprop.0").unwrap(), "mdb_get()");
     }
 }

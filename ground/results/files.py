@@ -43,6 +43,7 @@ class Files:
     REQUEST_REASONS = "requests.profile.json"
     STORED_FILES = "stored.json"
     WHOSE = "whose.json"
+    WRITES = "writes.json"
     OFF_CPU = "offcpu.json"
     OFF_CPU_DATA = "offcpu.data"
     OFF_CPU_FOLDED = "offcpu.folded"

@@ -9,7 +9,7 @@ import pytest
 
 from ground.results.files import Files
 from ground.results.run import Run
-from ioflame.instruments import INSTRUMENTS, iolat, ladder, null, offcpu, perf, pmp, runqlat, tail, whose
+from ioflame.instruments import INSTRUMENTS, iolat, ladder, null, offcpu, perf, pmp, runqlat, tail, whose, writes
 from ioflame.instruments.instrument import Instrument, add_backend
 from ioflame.present.formats import FORMATS, Asked, format_of
 from ioflame.present.parts import PARTS
@@ -19,7 +19,7 @@ from tests.places import ROOT
 from tests.records import run_record
 from viz.flame.stacks import Stack
 
-FIRST = (perf, iolat, ladder, offcpu, runqlat, pmp, whose, null, tail)
+FIRST = (perf, iolat, ladder, offcpu, runqlat, pmp, whose, null, tail, writes)
 
 
 def test_every_file_is_found_in_the_order_of_the_windows() -> None:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from ground.results.files import Files
 from ground.results.histogram import Histogram
 from ground.results.io_latency import Device, DiskWindow, IoLatency, IoRow, IoSlice
-from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice, QueryParts, Rung
+from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice, QueryParts, Rung, Trap
 from ground.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
 from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
 from ground.results.requests import OperationTotal
 from ground.results.whose import FileRow, ReasonRow, Whose, WhoseRow
+from ground.results.write_ladder import WatchedFunction, WriteLadder, WritePilot, WriteRole, WriteStage
 from ground.system.diskstats import DiskCount, DiskCounts
 from ioflame.instruments import INSTRUMENTS
 from tests.tails import tail
@@ -171,12 +172,43 @@ def whose() -> Whose:
     )  # fmt: skip
 
 
+def write_role(name: str, count: int, stages: Sequence[tuple[str, int]], join: Sequence[tuple[str, int]]) -> WriteRole:
+    """`count` writes that all took the same: us of each stage, and of each part of the wait in the queue."""
+    us = sum(us for _, us in stages)
+    made = [
+        [WriteStage(stage, count, count * us * 1000, us * 1000, 100 * count) for stage, us in parts]
+        for parts in (stages, join)
+    ]
+    own = rung(name, us, count)
+    return WriteRole(name, count, own.sum_ns, own.least_ns, own.most_ns, own.buckets, 100 * count, *made)
+
+
+def write_ladder() -> WriteLadder:
+    """100 groups of 3: a leader takes 400 us, 300 of them the sync that its followers wait for."""
+    leader = [("enter", 1), ("join", 50), ("wal", 5), ("wal_write", 4), ("sync_call", 290), ("sync", 10), ("delay", 20)]
+    roles = [
+        write_role(
+            "leader", 100, [*leader, ("memtable", 10), ("exit", 5), ("rest", 5)], [("sync_call", 30), ("wake_up", 20)]
+        ),
+        write_role(
+            "parallel", 200, [("enter", 1), ("join", 350), ("memtable", 10), ("group_wait", 5), ("rest", 4)],
+            [("wal", 5), ("sync_call", 300), ("hand_over", 20), ("wake_up", 20), ("in_queue", 5)],
+        ),
+    ]  # fmt: skip
+    watched = [WatchedFunction("write", "Engine::Write(Options const&)", "/lib/engine.so", 0, False)]
+    return WriteLadder(
+        "co-re", 42, 10**9, 5 * 10**9, True, [], watched, [], True, "session", Trap(500.0, 6600.0, 700.0),
+        WritePilot(1.0, 75.0, 390_000.0, 12_000.0, 0.0009), 302, 3, 300, 0, 300, 100, 300, [(3, 100)], roles,
+        {"nested": 0}, False,
+    )  # fmt: skip
+
+
 def results() -> dict[str, object]:
     """What instruments leave, by file: a new one has a row here, which the tests of pages and of `show` take."""
     return {
         Files.LADDER: ladder(), Files.IO_LATENCY: io_latency(), Files.OFF_CPU: off_cpu(), Files.RUN_QUEUE: run_queue(),
         Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(), Files.WHOSE: whose(),
-        Files.TAIL: tail(),
+        Files.TAIL: tail(), Files.WRITES: write_ladder(),
     }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def tail_panel(tail: Tail, frames: FrameDifferences | None = None) -> Markup:
         )
     ]  # fmt: skip
     entries = [(hue, row.name) for hue, row in zip(hues, tail.rows, strict=True)]
-    drawn = render("tail.html", sentence=first_sentence(tail), notes=tail.notes, bars=bars, hues=entries)
+    drawn = render("budget_bars.html", sentence=first_sentence(tail), notes=tail.notes, bars=bars, hues=entries)
     compared = Markup("")
     if frames is not None:
         compared = element("h3", "Where slow queries wait and run, against median ones") + frames_graph(

@@ -35,7 +35,7 @@ def refused(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
         ("--pid 1 --out /dev/null", "--out /dev/null"),
     ],
 )
-@pytest.mark.parametrize("program", ["iolat", "ladder", "offcpu", "runqlat", "tail", "whose"])
+@pytest.mark.parametrize("program", ["iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes"])
 def test_a_program_by_itself_wants_a_process_a_time_and_a_new_file(
     capsys: pytest.CaptureFixture[str], program: str, words: str, says: str
 ) -> None:
@@ -58,7 +58,7 @@ def test_programs_that_look_at_one_process_refuse_several(capsys: pytest.Capture
 
 def test_each_program_says_what_it_costs_and_shows_an_example() -> None:
     programs = {name: one.alone for name, one in INSTRUMENTS.items() if one.alone is not None}
-    assert set(programs) == {"iolat", "ladder", "offcpu", "runqlat", "tail", "whose"}
+    assert set(programs) == {"iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes"}
     for name, program in programs.items():
         parser, _ = build_parser("ebpf")
         arguments = parser.parse_args(["ebpf", name, "--pid", "7"])

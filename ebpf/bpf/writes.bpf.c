@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* The write path: each write of a process, stage by stage, and what it waited for in the queue of writers.
+ *
+ * writes.h: what is kept; writes_clock.h: a wait divided by what its leaders did; writes_sync.h: what is in a sync call;
+ * here: where stages begin and end. */
+#include "uprobe.h"
+#include "writes_sync.h"
+
+#if defined(__TARGET_ARCH_x86)
+#define ARGUMENT_1(context) ((context)->di)
+#define ARGUMENT_2(context) ((context)->si)
+#define ARGUMENT_3(context) ((context)->dx)
+/* A status is returned through a pointer that comes before the arguments. */
+#define ARGUMENT_AFTER_STATUS_2(context) ((context)->dx)
+/* A call's return is taken from the stack before its caller goes on. */
+#define HAS_LEFT(entry, context) ((entry) < (context)->sp)
+#else
+#define ARGUMENT_1(context) ((context)->regs[0])
+#define ARGUMENT_2(context) ((context)->regs[1])
+#define ARGUMENT_3(context) ((context)->regs[2])
+#define ARGUMENT_AFTER_STATUS_2(context) ((context)->regs[1])
+#define HAS_LEFT(entry, context) ((entry) <= (context)->sp)
+#endif
+
+static __always_inline void add_cell(u32 number, u64 ns, u64 own)
+{
+	struct cell *cell = bpf_map_lookup_elem(&cells, &number);
+	if (!cell)
+		return;
+	ADD(cell->count, 1);
+	ADD(cell->ns, ns);
+	ADD(cell->own_ns, own);
+	raise_to(&cell->most, ns);
+}
+
+/* A function that begins a stage. Whether there was room. */
+static __always_inline bool push(struct thread *thread, u64 stage, u64 sp, u64 now)
+{
+	u64 depth = thread->depth;
+	asm volatile("" : "+r"(depth));
+	if (depth >= FRAMES) {
+		lose(TOO_DEEP);
+		return false;
+	}
+	thread->frames[depth].sp = sp;
+	thread->frames[depth].stage = thread->stage;
+	thread->depth = depth + 1;
+	turn(thread, stage, now);
+	return true;
+}
+
+/* A function has returned, and with it those within it that an exception went through. */
+static __always_inline bool pop(struct thread *thread, struct pt_regs *context, u64 now)
+{
+	u64 stage = STAGES;
+	for (int i = 0; i < FRAMES; i++) {
+		u64 depth = thread->depth - 1;
+		asm volatile("" : "+r"(depth));
+		if (depth >= FRAMES || !HAS_LEFT(thread->frames[depth].sp, context))
+			break;
+		stage = thread->frames[depth].stage;
+		thread->depth = depth;
+	}
+	if (stage == STAGES)
+		return false;
+	turn(thread, stage, now);
+	return true;
+}
+
+static __always_inline void finish(struct thread *thread, u64 now)
+{
+	turn(thread, REST, now);
+	thread->active = 0;
+	if (thread->leads) {
+		struct clock *clock = bpf_map_lookup_elem(&clocks, &thread->queue);
+		if (clock && clock->owner == thread->writer)
+			advance(clock, 0, HAND_OVER, now);
+		thread->leads = 0;
+	}
+	u32 role = thread->role;
+	if (gate != OPEN || role >= ROLES)
+		return;
+	struct row *row = bpf_map_lookup_elem(&rows, &role);
+	if (!row)
+		return;
+	u64 own = 0;
+	for (u32 i = 0; i < STAGES; i++) {
+		own += thread->own[i];
+		if (thread->ns[i])
+			add_cell(role * 2 * STAGES + i, thread->ns[i], thread->own[i]);
+		if (thread->part[i])
+			add_cell((role * 2 + 1) * STAGES + i, thread->part[i], 0);
+	}
+	bump(JOINS, thread->joined);
+	bump(SYNCED, thread->sync && !thread->no_log);
+	bump(NO_LOG, thread->no_log);
+	/* After its stages: who sees it counted sees them, too. */
+	if (count_into(row, now - thread->begun, own))
+		lose(OVERFLOW);
+}
+
+static __always_inline int write_enter(struct pt_regs *context)
+{
+	int state = gate;
+	if (state == SHUT)
+		return SKIP_RETURN;
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = active();
+	if (thread) {
+		if (context->sp < thread->stack) {
+			thread->nested++;
+			lose(NESTED);
+			return TRAP_RETURN;
+		}
+		thread->active = 0;
+		lose(ABANDONED);
+	}
+	bump(state == PILOT ? PILOT_WRITES : WRITES, 1);
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		lose(LOST_THREAD);
+		return SKIP_RETURN;
+	}
+	if (!thread->known && state == OPEN) {
+		thread->known = 1;
+		bump(THREADS, 1);
+	}
+	__builtin_memset(thread->ns, 0, sizeof(thread->ns));
+	__builtin_memset(thread->own, 0, sizeof(thread->own));
+	__builtin_memset(thread->part, 0, sizeof(thread->part));
+	thread->begun = thread->since = now;
+	thread->stack = context->sp;
+	thread->stage = ENTER;
+	thread->depth = 0;
+	thread->nested = thread->leads = thread->joined = thread->in_call = 0;
+	thread->role = ROLE_UNKNOWN;
+	u8 options[2] = {};
+	bpf_probe_read_user(options, sizeof(options), (void *)ARGUMENT_AFTER_STATUS_2(context));
+	thread->sync = options[0] != 0;
+	thread->no_log = options[1] != 0;
+	thread->active = state;
+	charge(thread, now);
+	return TRAP_RETURN;
+}
+
+static __always_inline void write_leave(struct pt_regs *context)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = active();
+	if (!thread)
+		return;
+	if (thread->nested) {
+		thread->nested--;
+	} else if (thread->active == PILOT) {
+		u32 pilot = ROW_PILOT;
+		struct row *row = bpf_map_lookup_elem(&rows, &pilot);
+		thread->active = 0;
+		if (row && gate == PILOT)
+			count_into(row, now - thread->begun, 0);
+	} else {
+		finish(thread, now);
+	}
+}
+
+static __always_inline int join_enter(struct pt_regs *context)
+{
+	if (gate != OPEN)
+		return SKIP_RETURN;
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = active();
+	if (!thread || !push(thread, JOIN, context->sp, now))
+		return SKIP_RETURN;
+	begin_wait(thread, ARGUMENT_1(context), ARGUMENT_2(context), now);
+	charge(thread, now);
+	return TRAP_RETURN;
+}
+
+static __always_inline void join_leave(struct pt_regs *context)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = active();
+	if (!thread || thread->stage != JOIN || !pop(thread, context, now))
+		return;
+	u8 state = 0;
+	struct wait *wait = state_seen ? bpf_map_lookup_elem(&waits, &thread->writer) : 0;
+	if (wait && wait->set)
+		state = wait->state;
+	else if (state_offset)
+		bpf_probe_read_user(&state, sizeof(state), (void *)(thread->writer + state_offset));
+	thread->role = state == STATE_LEADER	      ? LEADER :
+		       state == STATE_MEMTABLE_LEADER ? MEMTABLE_LEADER :
+		       state == STATE_PARALLEL	      ? PARALLEL :
+		       state == STATE_DONE	      ? DONE :
+							ROLE_UNKNOWN;
+	end_wait(thread, thread->role, now);
+	thread->joined++;
+	turn(thread, REST, now);
+	struct clock *clock = bpf_map_lookup_elem(&clocks, &thread->queue);
+	if (thread->role == LEADER && clock) {
+		advance(clock, thread->writer, REST, now);
+		thread->leads = 1;
+	}
+	charge(thread, now);
+}
+
+/* Whether a stage may begin within another: the same functions serve others, too. */
+static __always_inline bool fits(u64 stage, u64 within)
+{
+	switch (stage) {
+	case STALL:
+		return within == PREPROCESS || within == ENTER || within == REST;
+	case SYNC:
+		return within == WAL;
+	case MEMTABLE_WAIT:
+		return within == EXIT;
+	default:
+		return within == REST;
+	}
+}
+
+static __always_inline void count_group(u64 group)
+{
+	u64 size = 0;
+	bpf_probe_read_user(&size, sizeof(size), (void *)(group + GROUP_SIZE_OFFSET));
+	bump(GROUPS, 1);
+	if (!size || size > LARGEST_GROUP) {
+		lose(GROUP_UNKNOWN);
+		return;
+	}
+	bump(GROUPED, size);
+	u32 slot = size < SIZES ? size - 1 : SIZES - 1;
+	u64 *n = bpf_map_lookup_elem(&sizes, &slot);
+	if (n)
+		ADD(*n, 1);
+}
+
+static __always_inline int stage_enter(struct pt_regs *context)
+{
+	if (gate != OPEN)
+		return SKIP_RETURN;
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = active();
+	u64 function = bpf_get_attach_cookie(context);
+	if (!thread || function >= FUNCTIONS)
+		return SKIP_RETURN;
+	u64 stage = stages[function];
+	if (!fits(stage, thread->stage) || !push(thread, stage, context->sp, now))
+		return SKIP_RETURN;
+	if (stage == EXIT) {
+		count_group(ARGUMENT_2(context));
+		group_leaves(thread, now);
+	}
+	if (stage == MEMTABLE_WAIT) {
+		struct clock *clock = bpf_map_lookup_elem(&clocks, &thread->queue);
+		if (clock)
+			clock->pipelined = 1;
+	}
+	charge(thread, now);
+	return TRAP_RETURN;
+}
+
+static __always_inline void stage_leave(struct pt_regs *context)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = active();
+	/* The queue may end in a jump to the wait, whose return then is its own, and is told first. */
+	if (!thread || thread->stage == JOIN)
+		return;
+	u64 stage = thread->stage;
+	if (!pop(thread, context, now))
+		return;
+	if (stage == PREPROCESS)
+		group_formed(thread, now);
+	charge(thread, now);
+}
+
+static __always_inline int state_enter(struct pt_regs *context)
+{
+	if (gate == OPEN)
+		state_set(active(), ARGUMENT_1(context), ARGUMENT_2(context), ARGUMENT_3(context), bpf_ktime_get_ns());
+	return SKIP_RETURN;
+}
+
+static __always_inline void state_leave(struct pt_regs *context)
+{
+}
+
+WATCH_FUNCTION(write, write_enter, write_leave)
+WATCH_FUNCTION(join, join_enter, join_leave)
+WATCH_FUNCTION(stage, stage_enter, stage_leave)
+WATCH_FUNCTION(state, state_enter, state_leave)
+
+SEC("?tp_btf/sched_waking")
+int BPF_PROG(waking, struct task_struct *task)
+{
+	if (gate != OPEN)
+		return 0;
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (thread && thread->active && thread->stage == JOIN)
+		woken(thread, bpf_ktime_get_ns());
+	return 0;
+}
+
+static __always_inline bool is_one_of(const volatile s64 *calls, long id)
+{
+	for (int i = 0; i < CALLS; i++)
+		if (id == calls[i])
+			return true;
+	return false;
+}
+
+/* The stage that a system call is, within the present one; STAGES: none of its own. */
+static __always_inline u64 call_stage(struct pt_regs *regs, long id, u64 within)
+{
+	bool log = few ? within == REST : within == WAL;
+	if (log && is_one_of(write_calls, id))
+		return WAL_WRITE;
+	if ((log || within == SYNC) && is_one_of(sync_calls, id))
+		return SYNC_CALL;
+	if (within != STALL)
+		return STAGES;
+	if (is_one_of(sleep_calls, id))
+		return DELAY;
+	if (id == NR_FUTEX && (CALL_OPERATION(regs) & FUTEX_COMMAND) == FUTEX_WAIT_BITSET)
+		return STOP;
+	return STAGES;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
+{
+	if (gate != OPEN)
+		return 0;
+	struct thread *thread = active();
+	if (!thread || thread->in_call)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	u64 stage = call_stage(regs, id, thread->stage);
+	if (stage == STAGES)
+		return 0;
+	thread->before_call = thread->stage;
+	thread->in_call = 1;
+	if (stage == SYNC_CALL)
+		begin_sync((u64)bpf_get_current_task_btf());
+	turn(thread, stage, now);
+	charge(thread, now);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
+{
+	if (gate != OPEN)
+		return 0;
+	struct thread *thread = active();
+	if (!thread || !thread->in_call)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	thread->in_call = 0;
+	if (thread->stage >= SYNC_CALL && thread->stage <= SYNC_FLUSH)
+		end_sync(thread, (u64)bpf_get_current_task_btf(), now);
+	turn(thread, thread->before_call, now);
+	charge(thread, now);
+	return 0;
+}

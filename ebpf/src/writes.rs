@@ -1,0 +1,195 @@
+//! The write path: each write of a process stage by stage, and its wait in the queue of writers by what leaders did.
+
+mod options;
+mod pilot;
+mod plan;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use serde::Serialize;
+
+use crate::histogram::read_counts;
+use crate::kernel_flags::{RequestFlags, kernel_btf};
+use crate::layout::names;
+use crate::refusal::OrRefused;
+use crate::session::{Counting, constants, run_window, write_result};
+use crate::uprobes::{self, Trap, Way};
+use observer::{Failure, Process};
+pub use options::WritesOptions;
+use pilot::WritePilot;
+use plan::Watched;
+use rows::RoleRows;
+use skeleton::types::{counter as Counter, gate_of_writes as Gate};
+
+skeleton!("writes");
+
+const LOSSES: [&str; 10] = names!(
+    loss[0..LOSSES]:
+    LOST_THREAD LOST_WAIT LOST_CLOCK LOST_BIO NESTED ABANDONED TOO_DEEP UNSET GROUP_UNKNOWN OVERFLOW
+);
+const PILOT: Duration = Duration::from_secs(1);
+
+#[derive(Serialize)]
+struct WriteLadder {
+    schema: u32,
+    backend: &'static str,
+    pid: u32,
+    start_ns: u64,
+    end_ns: u64,
+    /// Whether all stages are told apart, or only the queue and the log's calls.
+    full: bool,
+    notes: Vec<String>,
+    functions: Vec<Watched>,
+    missing: Vec<String>,
+    /// Whether whoever ends a wait was watched, so that the wake-up is apart.
+    wake_ups: bool,
+    uprobes: Way,
+    trap: Trap,
+    pilot: WritePilot,
+    writes: u64,
+    threads: u64,
+    synced: u64,
+    no_log: u64,
+    joins: u64,
+    groups: u64,
+    grouped: u64,
+    group_sizes: Vec<[u64; 2]>,
+    roles: Vec<RoleRows>,
+    losses: BTreeMap<&'static str, u64>,
+    process_ended: bool,
+}
+
+struct WritesCounter<'a, 'obj> {
+    skeleton: &'a mut skeleton::WritesSkel<'obj>,
+    process: &'a Process,
+    process_ended: bool,
+}
+
+impl WritesCounter<'_, '_> {
+    fn gate(&mut self, state: Gate) {
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            bss.gate = state.0 as i32;
+        }
+    }
+}
+
+impl Counting for WritesCounter<'_, '_> {
+    fn set_gate(&mut self, open: bool) {
+        self.gate(if open { Gate::OPEN } else { Gate::SHUT });
+        if !open {
+            self.process_ended = self.process.has_ended();
+        }
+    }
+}
+
+/// Follows writes for the window and writes the JSON.
+pub fn run(options: &WritesOptions) -> Result<(), Failure> {
+    let process = Process::open(options.pid)?;
+    let plan = plan::find(options.pid, &options.symbols)?;
+    let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
+    let (pilot, full, notes) = pilot(options, &process, &plan, way, trap)?;
+    let mut storage = MaybeUninit::uninit();
+    let mut skeleton = opened(&mut storage, &process, &plan, way, full)?.load().or_refused()?;
+    skeleton.attach().or_refused()?;
+    let mut links = plan.attach_rest(&mut skeleton, way, options.pid, full)?;
+    links.extend(plan.attach_writes(&mut skeleton, way, options.pid)?);
+    process.must_be_alive()?;
+    let mut counter = WritesCounter { skeleton: &mut skeleton, process: &process, process_ended: false };
+    let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
+    let process_ended = counter.process_ended;
+    let roles = rows::read(&skeleton)?;
+    let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
+    let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
+    let ladder = WriteLadder {
+        schema: crate::SCHEMA,
+        backend: "co-re",
+        pid: options.pid,
+        start_ns,
+        end_ns,
+        full,
+        notes,
+        wake_ups: plan.state_seen(),
+        functions: plan.watched,
+        missing: plan.missing,
+        uprobes: way,
+        trap,
+        pilot,
+        writes: counters[Counter::WRITES.0 as usize],
+        threads: counters[Counter::THREADS.0 as usize],
+        synced: counters[Counter::SYNCED.0 as usize],
+        no_log: counters[Counter::NO_LOG.0 as usize],
+        joins: counters[Counter::JOINS.0 as usize],
+        groups: counters[Counter::GROUPS.0 as usize],
+        grouped: counters[Counter::GROUPED.0 as usize],
+        group_sizes: rows::group_sizes(&skeleton)?,
+        roles,
+        losses: LOSSES.into_iter().zip(bss.losses).collect(),
+        process_ended,
+    };
+    write_result(&options.window, &ladder)
+}
+
+/// The programs, with what they are to know of the process.
+fn opened<'obj>(
+    storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
+    process: &Process,
+    plan: &plan::WritePlan,
+    way: Way,
+    full: bool,
+) -> Result<skeleton::OpenWritesSkel<'obj>, Failure> {
+    let mut open = skeleton::WritesSkelBuilder::default().open(storage).or_refused()?;
+    let rodata = constants!(open, process.pid());
+    rodata.few = u32::from(!full);
+    rodata.state_offset = plan.state_offset;
+    rodata.state_seen = u32::from(plan.state_seen());
+    for (place, stage) in rodata.stages.iter_mut().zip(plan.stages(full).1) {
+        *place = stage;
+    }
+    rodata.write_calls[..4].copy_from_slice(&[
+        libc::SYS_write,
+        libc::SYS_pwrite64,
+        libc::SYS_writev,
+        libc::SYS_pwritev,
+    ]);
+    rodata.sync_calls[..4].copy_from_slice(&[
+        libc::SYS_fdatasync,
+        libc::SYS_fsync,
+        libc::SYS_sync_file_range,
+        libc::SYS_msync,
+    ]);
+    rodata.sleep_calls[..2].copy_from_slice(&[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]);
+    rodata.preflush = RequestFlags::of(&kernel_btf()?).masks().get("preflush").copied().unwrap_or(0);
+    open.progs.waking.set_autoload(!plan.state_seen());
+    for program in ["write", "join", "stage", "state"] {
+        uprobes::enable(open.open_object_mut(), program, way);
+    }
+    Ok(open)
+}
+
+/// Counts writes for a second, watched at their own entry and return alone; whether all stages are to be told apart.
+fn pilot(
+    options: &WritesOptions,
+    process: &Process,
+    plan: &plan::WritePlan,
+    way: Way,
+    trap: Trap,
+) -> Result<(WritePilot, bool, Vec<String>), Failure> {
+    let mut storage = MaybeUninit::uninit();
+    let mut skeleton = opened(&mut storage, process, plan, way, false)?.load().or_refused()?;
+    let links = plan.attach_writes(&mut skeleton, way, options.pid)?;
+    let mut counter = WritesCounter { skeleton: &mut skeleton, process, process_ended: false };
+    let begun = Instant::now();
+    counter.gate(Gate::PILOT);
+    thread::sleep(PILOT);
+    counter.gate(Gate::SHUT);
+    let seconds = begun.elapsed().as_secs_f64();
+    drop(links);
+    let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
+    let writes = counters[Counter::PILOT_WRITES.0 as usize];
+    WritePilot::decide(options, seconds, writes, &rows::pilot(&skeleton)?, trap, plan.state_seen())
+}

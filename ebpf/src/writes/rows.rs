@@ -1,0 +1,115 @@
+//! What the programs counted: writes by their role, and the stages of each.
+
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::plan::STAGES;
+use super::skeleton::types::{cell, row as WriteRow};
+use super::skeleton::{self, WritesSkel};
+use crate::histogram::{self, Histogram, read_all, read_counts};
+use crate::layout::{names, plain};
+use observer::Failure;
+
+const ROLES: [&str; 5] = names!(role[0..ROLES]: LEADER MEMTABLE_LEADER PARALLEL DONE ROLE_UNKNOWN);
+const SLOTS: usize = STAGES.len();
+const PILOT: usize = ROLES.len();
+const SIZES: usize = 65;
+/// Between two looks at the rows after the window, and how many there are at most.
+const SETTLE: Duration = Duration::from_millis(5);
+const SETTLE_LOOKS: u32 = 200;
+
+plain!(cell, row);
+
+/// Time of one stage, summed over the writes of a role that were in it.
+#[derive(Clone, PartialEq, Serialize)]
+pub struct StageSum {
+    name: &'static str,
+    count: u64,
+    sum_ns: u64,
+    most_ns: u64,
+    /// Of it within our programs.
+    own_ns: u64,
+}
+
+/// The writes of one role.
+#[derive(PartialEq, Serialize)]
+pub struct RoleRows {
+    name: &'static str,
+    #[serde(flatten)]
+    histogram: Histogram,
+    own_ns: u64,
+    stages: Vec<StageSum>,
+    /// Of the stage `join`: what the leaders did meanwhile; `wake_up` and `in_queue` are the writer's own.
+    join: Vec<StageSum>,
+}
+
+/// Once nothing counts any more: a program that was preempted when the gate closed goes on when its thread runs again.
+pub fn read(skeleton: &WritesSkel) -> Result<Vec<RoleRows>, Failure> {
+    let mut before = look(skeleton)?;
+    for _ in 0..SETTLE_LOOKS {
+        thread::sleep(SETTLE);
+        let now = look(skeleton)?;
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    Ok(before)
+}
+
+fn look(skeleton: &WritesSkel) -> Result<Vec<RoleRows>, Failure> {
+    let sums: Vec<Vec<cell>> = read_all(&skeleton.maps.cells, 0, ROLES.len() * 2 * SLOTS)?;
+    let sums: Vec<cell> = sums.iter().map(|cpus| added(cpus)).collect();
+    let rows = ROLES.iter().zip(sums.chunks(2 * SLOTS)).enumerate();
+    rows.map(|(number, (name, sums))| {
+        let (histogram, own_ns) = row(skeleton, number)?;
+        let (stages, join) = sums.split_at(SLOTS);
+        let mut waits = STAGES;
+        waits[..2].copy_from_slice(&["wake_up", "in_queue"]);
+        Ok(RoleRows { name, histogram, own_ns, stages: named(&STAGES, stages), join: named(&waits, join) })
+    })
+    .collect()
+}
+
+fn added(cpus: &[cell]) -> cell {
+    cpus.iter().fold(cell::default(), |sum, one| cell {
+        count: sum.count + one.count,
+        ns: sum.ns + one.ns,
+        most: sum.most.max(one.most),
+        own_ns: sum.own_ns + one.own_ns,
+    })
+}
+
+fn named(names: &[&'static str; SLOTS], sums: &[cell]) -> Vec<StageSum> {
+    let there = names.iter().zip(sums).filter(|(_, sum)| sum.count > 0);
+    there
+        .map(|(name, sum)| StageSum {
+            name,
+            count: sum.count,
+            sum_ns: sum.ns,
+            most_ns: sum.most,
+            own_ns: sum.own_ns,
+        })
+        .collect()
+}
+
+/// Writes of the pilot that ended.
+pub fn pilot(skeleton: &WritesSkel) -> Result<Histogram, Failure> {
+    Ok(row(skeleton, PILOT)?.0)
+}
+
+fn row(skeleton: &WritesSkel, number: usize) -> Result<(Histogram, u64), Failure> {
+    let found: Vec<Vec<WriteRow>> = read_all(&skeleton.maps.rows, number, 1)?;
+    let cpus = found.into_iter().next().unwrap_or_default();
+    let of_cpu = |row: &WriteRow| ([row.count, row.ns, !row.least_flipped, row.most], row.buckets);
+    Ok((histogram::of_cpus(cpus.iter().map(of_cpu)), cpus.iter().map(|row| row.own_ns).sum()))
+}
+
+/// `[size, groups]` of the groups that there were; the largest size stands for all above it.
+pub fn group_sizes(skeleton: &WritesSkel) -> Result<Vec<[u64; 2]>, Failure> {
+    let counts = read_counts(&skeleton.maps.sizes, 0, SIZES)?;
+    let there = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+    Ok(there.map(|(place, count)| [place as u64 + 1, count]).collect())
+}

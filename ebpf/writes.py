@@ -1,0 +1,177 @@
+"""The write path of an engine: its observer, and checks of its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebpf.backends import choose_backend
+from ebpf.observer import CoreObserver
+from ground.errors import UsageError
+from ground.results.checks import Check, Verdict
+from ground.results.write_ladder import QUEUE, WriteLadder, stage_sum
+from ground.system.process import Children
+
+__all__ = ("WRITE_DEPTHS", "WritesRequest", "write_checks", "writes_observer")
+
+WRITE_DEPTHS = ("auto", "full", "few")
+# What parts may differ from their whole by, as a share.
+_REST = 0.01
+# Of a write: above it the stages tell of their probes.
+_DEAR = 0.20
+
+
+@dataclass(frozen=True)
+class WritesRequest:
+    """pid: the process; stages: `auto`, `full` or `few`
+
+    force:   follow writes even where that takes more than 5 % of a CPU
+    symbols: the engine's file that names the functions of its write path; None: those of the default engine
+    """
+
+    pid: int
+    stages: str = "auto"
+    force: bool = False
+    symbols: Path | None = None
+
+
+def writes_observer(request: WritesRequest, children: Children, out: Path) -> CoreObserver:
+    """The observer that leaves a `WriteLadder` in `out`. HostError where the CO-RE programs do not run here."""
+    if request.stages not in WRITE_DEPTHS:
+        raise UsageError(f"--stages {request.stages} is not known", mend=f"one of {', '.join(WRITE_DEPTHS)}")
+    choose_backend("co-re", ("co-re",))
+    arguments = ["--pid", str(request.pid), "--stages", request.stages]
+    if request.force:
+        arguments.append("--force")
+    if request.symbols is not None:
+        arguments += ["--symbols", str(request.symbols)]
+    return CoreObserver("writes", "writes stage by stage", children, arguments, out)
+
+
+def write_checks(ladder: WriteLadder) -> list[Check]:
+    """What there is to say about the figures."""
+    return [*_counted(ladder), *_adds_up(ladder), *_queue(ladder), *_stages(ladder), *_cost(ladder), *_lost(ladder)]
+
+
+def _counted(ladder: WriteLadder) -> Iterator[Check]:
+    if not ladder.finished:
+        yield Check(
+            "writes followed",
+            Verdict.FAILED,
+            f"no write ended in {ladder.seconds:.1f} s",
+            "an empty result: the process did not write, or the probes saw none of it",
+            "a window in which it writes; ioflame doctor",
+        )
+        return
+    yield Check("writes followed", Verdict.OK, f"{ladder.finished:,} from start to end, of {ladder.writes:,} begun")
+    most = ladder.threads * (ladder.end_ns - ladder.start_ns)
+    if ladder.total_ns > most:
+        yield Check(
+            "writes window",
+            Verdict.FAILED,
+            f"{ladder.total_ns / 1e9:.3f} s of writes by {ladder.threads} threads in {ladder.seconds:.3f} s",
+            "more than there is: these figures do not hold",
+        )
+    if ladder.process_ended:
+        yield Check("writes window", Verdict.WARN, f"process {ladder.pid} ended in the window")
+
+
+def _adds_up(ladder: WriteLadder) -> Iterator[Check]:
+    if not ladder.finished:
+        return
+    for name, parts, whole in (
+        ("writes sum", sum(one.sum_ns for role in ladder.roles for one in role.stages), ladder.total_ns),
+        (
+            "writes queue",
+            sum(one.sum_ns for role in ladder.roles for one in role.join),
+            stage_sum(ladder.roles, QUEUE).sum_ns,
+        ),
+    ):
+        of = "write" if name == "writes sum" else "wait in the queue"
+        sound = abs(parts - whole) <= _REST * whole
+        yield Check(
+            name,
+            Verdict.OK if sound else Verdict.FAILED,
+            f"parts {parts / ladder.finished / 1e3:.2f} us, {of} {whole / ladder.finished / 1e3:.2f} us",
+            "" if sound else "the parts do not add up to the whole: these figures do not hold",
+        )
+
+
+def _queue(ladder: WriteLadder) -> Iterator[Check]:
+    """Each write in the queue is a leader or a follower, and each group has one leader."""
+    if not ladder.finished:
+        return
+    unknown = ladder.finished - ladder.queued
+    if unknown:
+        verdict = Verdict.WARN if unknown > _REST * ladder.finished else Verdict.NOTE
+        yield Check(
+            "writes roles",
+            verdict,
+            f"{unknown:,} of {ladder.finished:,} writes",
+            "neither leader nor follower: their state in the queue was not read, or they were in none",
+        )
+    if ladder.full and ladder.queued and not ladder.losses.get("group_unknown"):
+        # Groups and writes that the window's edges cut are on one side alone.
+        off = abs(ladder.grouped - ladder.joins)
+        edges = 2 * ladder.threads
+        yield Check(
+            "writes groups",
+            Verdict.OK if off <= edges else Verdict.WARN,
+            f"{ladder.grouped:,} writes in {ladder.groups:,} groups, {ladder.joins:,} through the queue",
+            "" if off <= edges else "more than the window's edges account for: sizes of groups are not to be relied on",
+        )
+
+
+def _stages(ladder: WriteLadder) -> Iterator[Check]:
+    for note in ladder.notes:
+        yield Check("writes stages", Verdict.NOTE, note)
+    if ladder.full and ladder.missing:
+        yield Check(
+            "writes stages",
+            Verdict.NOTE,
+            f"no function for {', '.join(ladder.missing)}",
+            "this release has none of the names that are known: their time is in other stages",
+        )
+    if not ladder.wake_ups:
+        yield Check(
+            "writes wake-ups",
+            Verdict.NOTE,
+            "by the scheduler",
+            "they begin when the scheduler wakes the thread: what a leader does until then is in its stages",
+        )
+
+
+def _cost(ladder: WriteLadder) -> Iterator[Check]:
+    if not ladder.finished:
+        return
+    mean = ladder.total_ns / ladder.finished
+    share = ladder.probe_ns / mean if mean else 0.0
+    dear = share > _DEAR
+    yield Check(
+        "writes cost",
+        Verdict.WARN if dear else Verdict.OK,
+        f"the probes are {ladder.probe_ns / 1e3:.1f} of {mean / 1e3:.1f} us ({100 * share:.1f} %)",
+        "short stages are made of their probes" if dear else "",
+        "--stages few" if dear and ladder.full else "",
+    )
+    if ladder.stepped:
+        names = ", ".join(dict.fromkeys(one.name.partition("(")[0] for one in ladder.stepped))
+        yield Check(
+            "writes traps",
+            Verdict.WARN,
+            f"{names}: single-stepped, {ladder.trap.stepped_ns / 1e3:.1f} us a call",
+            "its first instruction is none that the kernel emulates; the stage after it holds the time",
+        )
+
+
+def _lost(ladder: WriteLadder) -> Iterator[Check]:
+    lost = {name: count for name, count in ladder.losses.items() if count and name.startswith("lost_")}
+    if lost:
+        words = ", ".join(f"{name} {count:,}" for name, count in lost.items())
+        yield Check("writes losses", Verdict.FAILED, words, "a map of the programs was full: these are not counted")
+    else:
+        yield Check("writes losses", Verdict.OK, "none")
+    odd = {name: count for name, count in ladder.losses.items() if count and name not in lost}
+    if odd:
+        yield Check("writes oddities", Verdict.NOTE, ", ".join(f"{name} {count:,}" for name, count in odd.items()))
