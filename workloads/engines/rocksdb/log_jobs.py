@@ -31,7 +31,7 @@ _FLUSHED = re.compile(r"Flush lasted (\d+) \w+, and (\d+) cpu ")
 _HELD_BACK = re.compile(
     r"\[(?P<family>[^\]]*)\] (?P<how>Stalling|Stopping) writes because (?:of |we have )?(?P<why>.*)"
 )
-# `[default] Level summary: files[1 0] max score 0.25, estimated pending compaction bytes 0`: 9.10 has the bytes, 8.11 not
+# `[default] Level summary: files[1 0] max score 0.25, estimated pending compaction bytes 0`; 8.11 says no bytes
 _PENDING = re.compile(r"estimated pending [a-z]+ bytes (\d+)")
 # Of a LOG that grew for months its end is enough, B.
 _MOST = 64 << 20
