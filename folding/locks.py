@@ -199,7 +199,7 @@ def lock_of(frames: Sequence[str], rules: LockRules) -> tuple[str, str] | None:
         if found is None:
             return (kind, frame) if kind else None
         kind = _outer(kind, found)
-    return (kind, "[start of the thread]") if kind else None
+    return (kind, "[no caller on the stack]") if kind else None
 
 
 def _outer(inner: str | None, outer: str) -> str:

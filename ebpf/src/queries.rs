@@ -45,7 +45,7 @@ impl QueryOptions {
             prefix: known.trim_end_matches(')').to_owned(),
             kind: self.kind.clone().unwrap_or_else(|| "query".to_owned()),
         };
-        Ok(Rules { query: vec![rule], other: Vec::new(), ..rules })
+        Ok(Rules { query: vec![rule], other: Vec::new(), write: Vec::new(), ..rules })
     }
 
     /// The functions of one kind that are called in a trial, on their own and not within each other; or why there are

@@ -92,7 +92,7 @@ struct QueryRecords {
 /// Follows queries for the window; writes the records, the stacks of their waits and the JSON.
 pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
-    let rules = options.queries.rules()?;
+    let rules = options.queries.rules()?.with_writes();
     let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
     let Queries { kind, functions: query, notes: mut found_notes } = options
         .queries

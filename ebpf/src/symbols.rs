@@ -31,6 +31,21 @@ pub struct Rules {
     pub write: Vec<Rule>,
 }
 
+impl Rules {
+    /// With writes as the last kind of query, by the name of the function that all of them end in.
+    pub fn with_writes(mut self) -> Self {
+        let named = |rule: &&Rule| rule.name == "write";
+        let name =
+            |prefix: &str| prefix.trim_end_matches('(').rsplit("::").next().unwrap_or_default().to_owned();
+        self.query.extend(self.write.iter().filter(named).map(|rule| Rule {
+            name: name(&rule.prefix),
+            kind: "write".to_owned(),
+            prefix: rule.prefix.clone(),
+        }));
+        self
+    }
+}
+
 /// Functions whose demangled name, with its arguments, begins with `prefix`; `name` is what people call them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

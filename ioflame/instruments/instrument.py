@@ -173,7 +173,9 @@ def add_queries(parser: argparse.ArgumentParser) -> None:
     """--kind, --query-symbol and --symbols: which calls of the process are its queries."""
     add = parser.add_argument
     add(
-        "--kind", metavar="KIND", help="get, multiget or seek: follow these (default: the first of them that is called)"
+        "--kind",
+        metavar="KIND",
+        help="get, multiget, seek, or in tail write: follow these (default: the first of them that is called)",
     )
     add(
         "--query-symbol",

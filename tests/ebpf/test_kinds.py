@@ -168,3 +168,29 @@ def test_seeks_of_db_bench_are_followed_by_both_instruments(bench: Bench, tmp_pa
     records = read_query_records(tmp_path / Files.QUERY_RECORDS).records
     assert told.kind == "seek" and records and all(sum(one.parts) == one.ns for one in records)
     assert not [check for check in record_checks(told) if check.verdict is Verdict.FAILED]
+
+
+@pytest.mark.needs("db_bench")
+def test_of_a_process_that_only_writes_the_writes_are_followed(tmp_path: Path) -> None:
+    command = ["db_bench", "--benchmarks=fillrandom", f"--db={tmp_path / 'db'}", "--num=10000000", "--sync=1"]
+    writer = subprocess.Popen(
+        [*command, "--threads=2", "--duration=600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        calls = Path(f"/proc/{writer.pid}/io")
+        until(lambda: int(calls.read_text().partition("syscw: ")[2].split()[0]) > 2000, writer)
+        with Children() as children:
+            window(tail_observer(TailRequest(writer.pid, expected=_SECONDS), children, tmp_path))
+        with (
+            pytest.raises(MeasurementError, match=r"not called within 1 s: Get of .* but WriteImpl was"),
+            Children() as own,
+        ):
+            window(tail_observer(TailRequest(writer.pid, kind="get"), own, tmp_path))
+    finally:
+        writer.kill()
+        writer.wait()
+    told, records = read_recorded(tmp_path / Files.RECORDED), read_query_records(tmp_path / Files.QUERY_RECORDS).records
+    assert told.kind == "write" and any("Get was not called" in note for note in told.notes)
+    assert records and all(sum(one.parts) == one.ns for one in records) and told.uneven == 0
+    tail = analyse(tmp_path, rules_named(DEFAULT_ENGINE))[0]
+    assert tail_text(tail).startswith("Slow writes (process ")
