@@ -14,7 +14,8 @@ from viz.svg.job_lanes import Lane, drawn_lanes, lanes_height
 
 __all__ = ("Point", "TimePanel", "TimeSeries", "panels", "points_of", "second_of", "time_plot")
 
-_WIDTH, _PANEL = 1000, 118
+_WIDTH, _PANEL, _LOW_PANEL = 1000, 118, 72
+_FEW_PANELS = 5  # of more each is lower, so that all are seen at once
 _LEFT, _RIGHT, _TOP, _GAP, _FOOT = 62, 76, 40, 26, 38
 _CHAR = 8  # px of a label, roughly
 _STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8)  # of the axes; halves of them are round too
@@ -107,7 +108,8 @@ def time_plot(
     below the panels, their stalls also drawn through all of them"""
     wide = _WIDTH - _LEFT - _RIGHT
     whole = max(whole, 1.0)
-    ends = _TOP + len(drawn) * (_PANEL + _GAP) - _GAP
+    tall = _PANEL if len(drawn) <= _FEW_PANELS else _LOW_PANEL
+    ends = _TOP + len(drawn) * (tall + _GAP) - _GAP
     bottom = ends + (_GAP + lanes_height(lanes) if lanes else 0)
 
     def x(second: float) -> float:
@@ -126,11 +128,9 @@ def time_plot(
         shade = kind if kind in _UNOBSERVED else "observed"
         hover = element("title", f"{kind}, {end - begin:.1f} s")
         for index in range(len(drawn)):
-            top = _TOP + index * (_PANEL + _GAP)
+            top = _TOP + index * (tall + _GAP)
             width = x(end) - x(begin)
-            parts.append(
-                element("rect", hover, class_=f"window {shade}", x=x(begin), y=top, width=width, height=_PANEL)
-            )
+            parts.append(element("rect", hover, class_=f"window {shade}", x=x(begin), y=top, width=width, height=tall))
     for bar in (bar for lane in lanes if lane.kind == "held" for bar in lane.bars):
         width = max(x(bar.end) - x(bar.begin), 0.5)
         title = element("title", bar.words)
@@ -138,7 +138,7 @@ def time_plot(
             element("rect", title, class_="job held through", x=x(bar.begin), y=_TOP, width=width, height=ends - _TOP)
         )
     for index, panel in enumerate(drawn):
-        parts += _panel(panel, _TOP + index * (_PANEL + _GAP), x)
+        parts += _panel(panel, _TOP + index * (tall + _GAP), tall, x)
     parts += drawn_lanes(lanes, ends + _GAP, _WIDTH - _RIGHT, x)
     every = max(1, round(nice_step(whole / 10, _STEPS)))
     parts += [label(str(second), x(second), bottom + 16, "tick mid") for second in range(0, int(whole) + 1, every)]
@@ -156,11 +156,11 @@ def _told(panel: TimePanel) -> str:
     return ", ".join(parts)
 
 
-def _panel(panel: TimePanel, top_edge: float, x: Callable[[float], float]) -> list[Markup]:
+def _panel(panel: TimePanel, top_edge: float, tall: float, x: Callable[[float], float]) -> list[Markup]:
     top = nice_step(max((point.value for one in panel.series for point in one.points), default=0) or 1, _STEPS)
 
     def y(value: float) -> float:
-        return top_edge + _PANEL * (1 - value / top)
+        return top_edge + tall * (1 - value / top)
 
     drawn = []
     for part in range(3):
