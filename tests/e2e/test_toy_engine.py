@@ -85,6 +85,7 @@ def test_it_is_profiled_and_analysed_again(ioflame: Ioflame, client: Path, tmp_p
     place = [f"--db-dir={tmp_path}/db", f"--out={tmp_path}/runs", f"--db-bench={client}", "--collect=perf ladder pmp"]
     size = ["--scale=smoke", "--duration=1", f"--num-keys={KEYS}", "--cache-size=1M"]
     _, _, err = ioflame.run("profile", "--engine=toy", *size, *place)
+    assert (tmp_path / "runs" / "latest" / "run.json").exists(), err
     run = open_run(tmp_path / "runs" / "latest")
     assert (run.record.engine, run.record.workload, run.record.missing) == ("toy", "getrandom", []), err
     assert {"toy_bench.log", "toy_bench.report.csv"} <= {path.name for path in run.directory.iterdir()}

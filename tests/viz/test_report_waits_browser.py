@@ -209,7 +209,7 @@ def test_it_is_whole_without_a_script(chromium_page: Opener) -> None:
 def test_every_plot_saves_as_xml(chromium_page: Opener) -> None:
     page = page_of(chromium_page)
     buttons = page.locator(".panel [data-save]:visible")
-    assert buttons.count() == 6
+    assert buttons.count() == 7
     for index in range(buttons.count()):
         with page.expect_download() as download:
             buttons.nth(index).click()
