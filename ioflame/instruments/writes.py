@@ -159,7 +159,7 @@ INSTRUMENT = Instrument(
     reads={Files.WRITES: read_write_ladder},
     analyse=_analyse,
     parts={"writepath": Part("a write, stage by stage", Files.WRITES, _text, _tables)},
-    panels=[Panel("Write path", "writes", 9, [Files.WRITES], _panel)],
+    panels=[Panel("Write path", "writes", 9, [Files.WRITES], _panel, of_writes=True)],
     alone=Alone(
         "the write path: a write stage by stage, and its wait in the queue by what its leaders did",
         _OVERHEAD,

@@ -62,6 +62,13 @@ def test_only_what_is_missing_is_named() -> None:
     assert "Not shown: IO latency, Off the CPU, Run queue." in told and "&quot;perf iolat offcpu runqlat&quot;" in told
 
 
+def test_the_write_path_is_missing_only_where_something_writes() -> None:
+    given = observers.only()
+    given.panels = [panel for panel in given.panels if panel.collector in ("ladder", "writes")]
+    assert "Not shown: Latency ladder, Write path." in waits(given, {}, writing=True)
+    assert "Not shown: Latency ladder." in waits(given, {}, writing=False)
+
+
 def test_the_ladders_segments_are_as_long_as_its_stages() -> None:
     plot = ladder_plot([LadderRow("", observers.ladder(), 104.0)])
     widths = {

@@ -87,7 +87,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         ),
         (
             "Where the rest of the time goes", "latency by stage, the device, waits, locks", "waits",
-            lambda: waits(view.observed, record.metrics),
+            lambda: waits(view.observed, record.metrics, bool(record.roles) or view.jobs is not None),
         ),
         (
             "Over time", "second by second, and each window", "time",

@@ -61,6 +61,7 @@ class Panel:
 
     collector: of a profile, which brings it; place: among the panels
     files:     of which one must be there, for there to be a panel
+    of_writes: a run that does not write has nothing for it
     """
 
     title: str
@@ -68,6 +69,7 @@ class Panel:
     place: int
     files: Sequence[str]
     make: Callable[[Observed], Markup]
+    of_writes: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,15 @@ from viz.page.run_view import Observed, Panel
 __all__ = ("waits",)
 
 
-def waits(observed: Observed, metrics: Mapping[str, float]) -> Markup:
-    """metrics: of the run's plain windows."""
+def waits(observed: Observed, metrics: Mapping[str, float], writing: bool = True) -> Markup:
+    """metrics: of the run's plain windows; writing: the run writes"""
     ladder, io = observed.of(Files.LADDER, Ladder), observed.of(Files.IO_LATENCY, IoLatency)
     first = part(lambda: latency_table(metrics, ladder, observed.rx_lat_us, io))
     made = [(panel, _made(panel, observed)) for panel in sorted(observed.panels, key=lambda panel: panel.place)]
     shown = [(panel.title, content) for panel, content in made if content]
-    missing = [(panel.title, panel.collector) for panel, content in made if not content]
+    missing = [
+        (panel.title, panel.collector) for panel, content in made if not content and (writing or not panel.of_writes)
+    ]
     return render("waits.html", first=first, panels=shown, missing=missing)
 
 
