@@ -31,8 +31,8 @@ def test_a_profile_says_where_the_time_of_a_write_goes(ioflame: Ioflame, tmp_pat
     assert checks and not [check for check in checks if check.verdict is Verdict.FAILED]
     ladder = read_write_ladder(directory / Files.WRITES)
     (window,) = [window for window in record.windows if window.kind == "writes"]
-    # A write is a query. The report counts them by the second, and of a second in which the window begins or ends it does
-    # not say how many were inside: there are fewer while they are watched.
+    # A write is a query. The report counts them by the second, and of a second in which the window begins or ends it
+    # does not say how many were inside: there are fewer while they are watched.
     report = (directory / "db_bench.report.csv").read_text(encoding="utf-8")
     rates, begun = engine_named("rocksdb").parse_report(report), record.report_start_ns
     assert begun is not None
