@@ -22,7 +22,7 @@ _KEEP = ("slow", "all")
 # Above it the traps of queries alone are dear enough to be told.
 _DEAR = 0.02
 _LOST = ("lost_thread", "lost_request", "lost_slow", "lost_other", "lost_stack", "lost_memory", "unread")
-_ODD = ("nested", "abandoned", "requeued", "overtaken", "missed_in", "no_stack", "overflow")
+_ODD = ("nested", "abandoned", "requeued", "overtaken", "missed_in", "no_stack", "overflow", "lost_beside")
 
 
 @dataclass(frozen=True)

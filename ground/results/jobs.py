@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ground.system.atomic_files import read_json
 
-__all__ = ("MOST_THREADS", "Job", "Jobs", "RunJobs", "Stall", "TreeState", "read_run_jobs")
+__all__ = ("MOST_THREADS", "Job", "Jobs", "RunJobs", "Stall", "TreeState", "job_order", "read_run_jobs")
 
 # Thread ids of Linux are below it (PID_MAX_LIMIT). A larger number is a pthread_t.
 MOST_THREADS = 1 << 22
@@ -61,9 +61,6 @@ class Job:
     def kernel_tid(self) -> int | None:
         """None where the log has a pthread_t."""
         return self.tid if self.tid < MOST_THREADS else None
-
-    def runs_at(self, moment: float) -> bool:
-        return self.begin <= moment and (self.end is None or moment < self.end)
 
 
 @dataclass(frozen=True)
@@ -132,6 +129,11 @@ class RunJobs:
         ahead, change = first_real - first, (last_real - last) - (first_real - first)
         passed = (round(moment * 1e9) - first_real) / ((last_real - first_real) or 1)
         return round(moment * 1e9) - ahead - round(change * min(max(passed, 0.0), 1.0))
+
+
+def job_order(kind: str, level: int | None) -> tuple[bool, int]:
+    """Flushes first, then compactions from the top of the tree down."""
+    return kind != "flush", -1 if level is None else level
 
 
 def read_run_jobs(path: Path) -> RunJobs:

@@ -114,6 +114,11 @@ class QueryRecord(NamedTuple):
         return self.end_ns - self.begin_ns
 
     @property
+    def first_request(self) -> Span | None:
+        """Of its own requests the first that was seen to be handed to the device."""
+        return next((span for span in self.spans if span.is_request and span.woken), None)
+
+    @property
     def waits(self) -> Iterator[Span]:
         return (span for span in self.spans if span.kind == _WAIT)
 

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from ground.results.job_costs import JobDevice
-from ground.results.jobs import RunJobs
+from ground.results.jobs import RunJobs, job_order
 from ground.results.requests import NOTHING, Request, Requests
-from ioflame.analysis.jobs import PARTS, is_whole, job_intervals, job_order
+from ioflame.analysis.jobs import PARTS, is_whole, job_intervals
 
 __all__ = ("job_requests",)
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 from ground.results.interval import Interval
 from ground.results.job_costs import FixedPart, JobCosts, JobCpu, JobRow, JobTotal, StallRow
-from ground.results.jobs import Job, RunJobs, Stall
+from ground.results.jobs import Job, RunJobs, Stall, job_order
 from ground.results.record import Window
 from ioflame.analysis.quantiles import t_quantile
 
 __all__ = (
     "ACCOUNT", "AFTER", "DELETING", "PARTS", "JobSamples", "fixed_part", "is_whole", "job_costs", "job_intervals",
-    "job_order",
 )  # fmt: skip
 
 # The parts of a job in its samples: what the engine's own account covers, its last steps, deleting files after it.
@@ -119,11 +118,6 @@ def _rows(jobs: Sequence[Job]) -> Iterator[JobRow]:
             kind, level, reason, len(own), sum(job.bytes_in for job in own), sum(job.bytes_out for job in own),
             sum(job.end - job.begin for job in own if job.end is not None), sum(cpu) if len(cpu) == len(own) else None,
         )  # fmt: skip
-
-
-def job_order(kind: str, level: int | None) -> tuple[bool, int]:
-    """Flushes first, then compactions from the top of the tree down."""
-    return kind != "flush", -1 if level is None else level
 
 
 def _cpu(recorded: RunJobs, sampled: JobSamples) -> Iterator[JobCpu]:

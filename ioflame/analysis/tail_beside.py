@@ -59,7 +59,7 @@ def beside_rows(
     sums = GroupSums(bounds)
     for record, weight in counted:
         values = {_QUERIES: weight}
-        first = next((span for span in record.spans if span.is_request and span.woken), None)
+        first = record.first_request
         if first is not None:
             values |= {_ASKING: weight, **{name: weight * getattr(first, name) for name in _REQUESTS}}
         values |= {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ground.results.interval import Interval
-from ioflame.analysis.bootstrap import Resamples
+from ioflame.analysis.bootstrap import Draws, Resamples
 
 __all__ = ("MEDIAN", "SLOW", "Bounds", "Compared", "GroupSums")
 
@@ -84,17 +85,12 @@ class GroupSums:
         drawn = Resamples([[{name: block.get(name, 0.0) for name in names} for block in self._blocks]],
                           resamples=resamples)  # fmt: skip
 
-        def of(totals: Mapping[str, float], group: str, figure: Callable[[Sums], float]) -> float:
-            return figure(lambda name: totals.get(f"{group} {name}", 0.0))
+        def of(group: str, figure: Callable[[Sums], float]) -> Draws:
+            return drawn.pooled(lambda totals: figure(lambda name: totals.get(f"{group} {name}", 0.0)))
 
         found = {}
         for key, figure in figures.items():
-            slow, median = (
-                drawn.pooled(lambda totals, group=group, figure=figure: of(totals, group, figure)).estimate  # type: ignore[misc]
-                for group in (SLOW, MEDIAN)
-            )
-            gap = drawn.pooled(
-                lambda totals, figure=figure: of(totals, SLOW, figure) - of(totals, MEDIAN, figure)  # type: ignore[misc]
-            )
-            found[key] = Compared(slow, median, gap.interval(_FEWEST))
+            slow, median = of(SLOW, figure), of(MEDIAN, figure)
+            gap = Draws.combined(operator.sub, slow, median).interval(_FEWEST)
+            found[key] = Compared(slow.estimate, median.estimate, gap)
         return found

@@ -26,7 +26,7 @@ def strip_of(
     length = max(end - start, 1)
     sums = [[0.0, 0.0, 0.0] for _ in range(_BINS)]
     for record, weight in counted:
-        first = next((span for span in record.spans if span.is_request and span.woken), None)
+        first = record.first_request
         if first is not None and start <= first.woken < end:
             into = sums[(first.woken - start) * _BINS // length]
             for place, value in enumerate((1.0, first.reads_beside, first.writes_beside)):

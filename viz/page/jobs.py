@@ -8,7 +8,7 @@ from collections.abc import Callable
 from markupsafe import Markup
 
 from ground.results.job_costs import JobCosts
-from ground.results.jobs import Job, RunJobs, Stall, TreeState
+from ground.results.jobs import Job, RunJobs, Stall, TreeState, job_order
 from viz.page.rendering import table
 from viz.svg.elements import element
 from viz.svg.job_lanes import Bar, Lane
@@ -52,7 +52,7 @@ def job_lanes(recorded: RunJobs | None, begun_ns: int | None, whole: float) -> l
         return whole if moment is None else second_of(recorded.monotonic_ns(moment), begun_ns)
 
     found = recorded.found
-    kinds = sorted({(job.kind, job.level) for job in found.jobs}, key=lambda one: (one[0] != "flush", one[1] or 0))
+    kinds = sorted({(job.kind, job.level) for job in found.jobs}, key=lambda one: job_order(*one))
     lanes = []
     for kind, level in kinds:
         bars = [_job(job, second) for job in found.jobs if (job.kind, job.level) == (kind, level)]
