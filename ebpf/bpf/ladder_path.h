@@ -48,13 +48,8 @@ static __always_inline void add_wait(struct thread *thread, u32 owner, u64 left,
 /* It has a CPU again. */
 static __always_inline void arrived(struct task_struct *task, struct thread *thread, u64 now)
 {
-	u64 left = thread->left_cpu, woken = now;
-	if (thread->off == PREEMPTED)
-		woken = left;
-	else if (thread->woken > thread->got)
-		woken = thread->woken < left ? left : thread->woken;
-	if (woken > now)
-		woken = now;
+	u64 left = thread->left_cpu;
+	u64 woken = wait_over(thread->off == PREEMPTED, thread->woken, thread->got, left, now);
 	if (woken > left)
 		add_wait(thread, task->pid, left, woken);
 	thread->parts[PART_RUNQ] += now - woken;
@@ -69,9 +64,8 @@ static __always_inline void find_missed(struct task_struct *task, struct thread 
 {
 	if (thread->off == RUNS)
 		return;
-	u64 ran = BPF_CORE_READ(task, se.sum_exec_runtime) - thread->cpu_ns;
 	bump(MISSED_IN);
-	arrived(task, thread, ran < now - thread->left_cpu ? now - ran : thread->left_cpu);
+	arrived(task, thread, missed_at(task, thread->cpu_ns, thread->left_cpu, now));
 }
 
 /* Counts its time on a CPU up to now, which is returned, as of the part that it is in. It may lose the CPU in here: time and

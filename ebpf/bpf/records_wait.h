@@ -7,14 +7,9 @@
 /* A wait has ended at `now`. */
 static __always_inline void arrived(struct thread *thread, u64 now)
 {
-	u64 left = thread->since, woken = now;
+	u64 left = thread->since;
 	u32 state = thread->state, place;
-	if (state == PREEMPTED)
-		woken = left;
-	else if (thread->woken > thread->got)
-		woken = thread->woken < left ? left : thread->woken;
-	if (woken > now)
-		woken = now;
+	u64 woken = wait_over(state == PREEMPTED, thread->woken, thread->got, left, now);
 	struct span *span = thread->waits < WAITS ? new_span(thread, &place) : 0;
 	if (span) {
 		thread->waits++;
@@ -46,10 +41,9 @@ static __always_inline void find_missed(struct task_struct *task, struct thread 
 {
 	if (!thread->since)
 		return;
-	u64 ran = BPF_CORE_READ(task, se.sum_exec_runtime) - thread->cpu_ns;
 	lose(MISSED_IN);
 	thread->record.flags |= FLAG_MISSED;
-	arrived(thread, ran < now - thread->since ? now - ran : thread->since);
+	arrived(thread, missed_at(task, thread->cpu_ns, thread->since, now));
 }
 
 static __always_inline void left(void *ctx, struct task_struct *task, struct thread *thread, bool preempt, u32 state)

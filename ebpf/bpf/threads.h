@@ -46,3 +46,23 @@ static __always_inline int woken_meanwhile(struct task_struct *prev, u32 state)
 {
 	return BPF_CORE_READ(prev, __state) != state;
 }
+
+/* When the wait was over of a thread that left its CPU at `left` and has one again `now`. woken: when it was woken last;
+ * got: when it got its CPU before, after which that counts */
+static __always_inline u64 wait_over(bool preempted, u64 woken, u64 got, u64 left, u64 now)
+{
+	u64 over = now;
+	if (preempted)
+		over = left;
+	else if (woken > got)
+		over = woken < left ? left : woken;
+	return over > now ? now : over;
+}
+
+/* When a thread got its CPU of which no program saw it: as long ago as it ran since. cpu_ns: by the scheduler, when it left
+ * at `left` */
+static __always_inline u64 missed_at(struct task_struct *task, u64 cpu_ns, u64 left, u64 now)
+{
+	u64 ran = BPF_CORE_READ(task, se.sum_exec_runtime) - cpu_ns;
+	return ran < now - left ? now - ran : left;
+}
