@@ -1,4 +1,4 @@
-"""CPU us per query by parts, cell beside cell or build against base: for the terminal and the page alike."""
+"""CPU us per query by parts, and accounts: cell beside cell or build against base, for terminal and page alike."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parts_in_order(costs: Iterable[Mapping[str, float]]) -> list[str]:
     return sorted(largest, key=lambda name: (name == OTHER, -largest[name], name))
 
 
-def beside(caption: str, cells: Mapping[str, Mapping[str, float]]) -> Breakdown:
+def beside(caption: str, cells: Mapping[str, Mapping[str, float]], unit: str = "us/query") -> Breakdown:
     """cells: by cell, then by part; a part that is 0 in all of them is left out"""
     parts = dict.fromkeys(part for figures in cells.values() for part in figures)
     rows = [
@@ -51,7 +51,7 @@ def beside(caption: str, cells: Mapping[str, Mapping[str, float]]) -> Breakdown:
         for part in parts
         if any(figures.get(part) for figures in cells.values())
     ]
-    return Breakdown(caption, ("part", *cells), rows, "us per query")
+    return Breakdown(caption, ("part", *cells), rows, unit)
 
 
 def against_base(
@@ -62,6 +62,7 @@ def against_base(
     sessions: int,
     moved: Mapping[str, str],
     lacks: Mapping[str, Container[str]],
+    unit: str = "us/query",
 ) -> Breakdown:
     """sessions: rounds that the intervals rest on; of one alone nothing is called a difference. moved: words by row
 
@@ -81,9 +82,9 @@ def against_base(
             change, interval, said = "-", "", "no such row"
         shown.append([row.name, *sides, change, interval, said])
     words = [
-        f"us per query; intervals of the change hold for all rows at once with 95 %, over {sessions} rounds"
+        f"{unit}; intervals of the change hold for all rows at once with 95 %, over {sessions} rounds"
         if sessions > 1
-        else f"us per query; ?: one round tells nothing of what differs from run to run ({Setting.REPEATS.to(3)} does)"
+        else f"{unit}; ?: one round tells nothing of what differs from run to run ({Setting.REPEATS.to(3)} does)"
     ]
     if moved:
         words.append(

@@ -128,7 +128,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of the CPU us per query of a measured step: by `role` of its threads, or by a view of categories.
+    """A table of a step: of a measured one the CPU us per query by `role` of its threads or by a view of categories, or
+    of any an account of `accounts.json`, which of a load is `jobs` alone.
 
     step: `last` for the last one of each cell
     """
@@ -222,6 +223,7 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     rows:    the steps that are rows of the table, each of every cell, as `cell: step`; none where a cell is a row
     same:    facts of builds without which a difference between two of them says nothing of what is compared
     engines: every cell is run once with each, by name; the first is the base
+    observe: by step that is measured, what watches it besides, in a window of its own
     scale:   none where those of `ioflame profile` hold, with all its options, and each cell is run with each of USERS
     spread:  of a value: the quarters of a cell's runs, or the 95 % interval by `bootstrap` over runs and their seconds
     """
@@ -237,6 +239,7 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     factors: list[Factor] = []
     rows: list[str] = []
     breakdowns: list[Breakdown] = []
+    observe: dict[str, tuple[str, ...]] = {}
     same: tuple[str, ...] = ("assertions",)
     engines: dict[str, ComparedEngine] = {}
     steps: list[str] = []

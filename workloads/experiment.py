@@ -114,8 +114,13 @@ def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> N
         ("proof", f"one of {', '.join(proofs)}", [h.proof for h in found.holds if h.proof not in proofs]),
         (
             "breakdown of the step",
+            f"one of {', '.join(steps)}",
+            [b.step for b in found.breakdowns if b.step not in (*steps, "last")],
+        ),
+        (
+            "observe",
             f"one of {', '.join(engine.workloads())}",
-            [b.step for b in found.breakdowns if b.step not in (*engine.workloads(), "last")],
+            [step for step in found.observe if step not in engine.workloads()],
         ),
         ("column", f"one of {', '.join(columns)}", [h.column for h in found.holds if h.column not in columns]),
         ("cell", f"one of {', '.join(rows)}", [c for h in found.holds for c in h.cells if c not in rows]),

@@ -13,6 +13,7 @@ from ground.results.metrics import METRICS
 
 __all__ = (
     "MARKS",
+    "AccountChange",
     "Agreement",
     "Budget",
     "BudgetRow",
@@ -249,7 +250,7 @@ class PlanRow:
 class BudgetRow:
     """A part of the change in us per query (or in the unit of `unit`).
 
-    kind:      `latency`, `cpu`, `category`, `wait`, `unaccounted` or `background`
+    kind:      `latency`, `cpu`, `category`, `wait`, `unaccounted` or `background`; `row` of an account
     change:    arm - base; low, high: its 95 % interval, simultaneous over all rows of the budget
     seen:      the interval leaves zero
     """
@@ -286,6 +287,20 @@ class Budget:
     sessions: int
     resamples: int
     seed: int
+
+
+@dataclass(frozen=True)
+class AccountChange:
+    """The change in one account (`accounts.json`), row by row; the first row is all of it, which the others add up to.
+
+    sessions: that have it of both arms, and that the intervals come from; of one alone there is no interval
+    """
+
+    name: str
+    title: str
+    unit: str
+    rows: tuple[BudgetRow, ...]
+    sessions: int
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class Files:
     EVENT_GROUP = "events.json"
     OPERATIONS = "operations.json"
     FINDINGS = "findings.json"
+    ACCOUNTS = "accounts.json"
     SERIES = "series.json"
     IO_LATENCY = "iolat.json"
     LADDER = "ladder.json"

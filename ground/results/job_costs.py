@@ -109,7 +109,7 @@ class StallRow:
 
 @dataclass(frozen=True)
 class JobCosts:
-    """seconds: of all windows; queries_are: "write" or "query"
+    """seconds: of all windows; queries: in them, None without a count; queries_are: "write" or "query"
 
     labels: of categories; in_no_job_ns: sampled ns of the jobs' threads outside of any job and of deleting
     deleted, deleting_seconds, deleting_ns: files that jobs deleted after their end, how long, sampled ns
@@ -132,6 +132,7 @@ class JobCosts:
     held_back_seconds: float | None = None
     stated_seconds: float = 0.0
     notes: Sequence[str] = ()
+    queries: float | None = None
     schema: int = 1
 
 

@@ -130,6 +130,10 @@ METRICS: Mapping[str, Metric] = {
             "cores", "CPU cores that the target used, by the scheduler's clock", "cpu_seconds", "seconds",
             headline=True, first=True, title="CPU cores in use",
         ),
+        Metric(
+            "p99", "us within which 99 of 100 queries end, by the records of single queries (of their window)",
+            unit="us", absent="no records of single queries", headline=True, title="99th percentile of a query",
+        ),
         Metric("stealPct", "CPU time the hypervisor gave to others, % of one CPU", "steal_percent_seconds", "seconds"),
         # Regression adjustment (CUPED, Deng and others 2013) by the device's counters of the very same windows. One
         # covariate, not io.lat and readsPerQuery: the latter hardly varies from window to window, so an arm that truly
@@ -159,7 +163,7 @@ WINDOW_COLUMNS_UNCOUNTED = ("cores", "iops", "io.lat", "cpuPerRead")
 # What a comparison looks at, in its order.
 COMPARED: Mapping[str, Metric] = {
     name: METRICS[name]
-    for name in ("qps", "qps.adj", "rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "bgPer", "readsPerQuery")
+    for name in ("qps", "qps.adj", "rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "bgPer", "readsPerQuery", "p99")
 }
 # The user's question and the engine's: a comparison is done when both are decided.
 DECIDING = ("qps", "cpuPer")

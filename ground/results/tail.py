@@ -9,10 +9,12 @@ from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "KINDS", "MOST_READS", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail", "TailGroup", "TailRow", "Threshold",
+    "KINDS", "MOST_READS", "P99", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail", "TailGroup", "TailRow", "Threshold",
     "WorstQuery", "WorstRequest", "WorstWait", "read_tail",
 )  # fmt: skip
 
+# The percentile that slow queries begin at, unless another bound is given.
+P99 = 0.99
 # Queries of more read calls are told together.
 MOST_READS = 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ground.results.differences import Budget, Decision, PositionEffect
+from ground.results.differences import AccountChange, Budget, Decision, PositionEffect
 from ground.results.metrics import DECIDING
 
 __all__ = ("VERDICT", "Apart", "ArmVerdict", "Comparability", "ComparedRuns", "Verdicts")
@@ -17,6 +17,7 @@ class ArmVerdict:
     """An arm against the base. decisions, twin (a second process of the base against it), position: by metric.
 
     budget: the change in us per query, row by row; None where no profile was taken
+    accounts: what else its observers' windows tell, row by row
     """
 
     base: str
@@ -25,6 +26,7 @@ class ArmVerdict:
     twin: dict[str, Decision]
     position: dict[str, PositionEffect]
     budget: Budget | None = None
+    accounts: list[AccountChange] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

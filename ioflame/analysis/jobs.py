@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ground.results.interval import Interval
@@ -15,7 +15,8 @@ from ground.results.record import Window
 from ioflame.analysis.quantiles import t_quantile
 
 __all__ = (
-    "ACCOUNT", "AFTER", "DELETING", "PARTS", "JobSamples", "fixed_part", "is_whole", "job_costs", "job_intervals",
+    "ACCOUNT", "AFTER", "DELETING", "PARTS", "JobSamples", "cpu_by_level", "fixed_part", "is_whole", "job_costs",
+    "job_intervals", "job_rows",
 )  # fmt: skip
 
 # The parts of a job in its samples: what the engine's own account covers, its last steps, deleting files after it.
@@ -90,7 +91,7 @@ def job_costs(
     return JobCosts(
         seconds=seconds,
         queries_are=queries_are,
-        rows=list(_rows(ended)),
+        rows=list(job_rows(ended)),
         cpu=list(_cpu(recorded, sampled)) if sampled is not None else [],
         fixed=[part for kind in sorted({job.kind for job in ended}) if (part := fixed_part(kind, ended)) is not None],
         totals=list(_totals(recorded, spans, seconds, queries)),
@@ -102,12 +103,24 @@ def job_costs(
         in_no_job_ns=sampled.elsewhere_ns if sampled is not None else None,
         # A count that falls is of another process.
         held_back_seconds=sum(waited for waited, _ in stated if waited >= 0) if stated else None,
+        queries=queries,
         stated_seconds=sum(passed for waited, passed in stated if waited >= 0),
         notes=[*found.notes, *notes],
     )
 
 
-def _rows(jobs: Sequence[Job]) -> Iterator[JobRow]:
+def cpu_by_level(rows: Iterable[JobRow]) -> dict[str, float]:
+    """CPU us by the engine's own account, of jobs of one kind and output level; without those that it says none of."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if row.cpu_us is not None:
+            name = row.kind if row.level is None else f"{row.kind} to L{row.level}"
+            found[name] = found.get(name, 0.0) + row.cpu_us
+    return found
+
+
+def job_rows(jobs: Sequence[Job]) -> Iterator[JobRow]:
+    """Of ended jobs."""
     groups: dict[tuple[str, int | None, str], list[Job]] = defaultdict(list)
     for job in jobs:
         groups[job.kind, job.level, job.reason].append(job)

@@ -13,7 +13,9 @@ from ioflame.analysis.bootstrap import Draws, Resamples
 __all__ = ("figures", "intervals_of", "metric_intervals", "slice_columns", "weight_by_time")
 
 # Of a target cores have slices of their own: its seconds need not be counted.
-_SCATTERED = [name for name, one in METRICS.items() if (one.headline or one.per == "reads") and name != "cores"]
+_SCATTERED = [
+    name for name, one in METRICS.items() if one.part and (one.headline or one.per == "reads") and name != "cores"
+]
 
 
 def weight_by_time(profile: ProfileFacts, windows: Iterable[Window]) -> tuple[float | None, float | None]:

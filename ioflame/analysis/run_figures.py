@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from ground.results.accounts import Account
 from ground.results.categories import Categories
 from ground.results.pmp import Locks
 from ground.results.record import RunRecord, Window
@@ -13,12 +14,15 @@ from ground.results.roles import role_figures
 __all__ = ("run_figures",)
 
 
-def run_figures(record: RunRecord, views: Mapping[str, Categories], locks: Locks | None) -> dict[str, float]:
+def run_figures(
+    record: RunRecord, views: Mapping[str, Categories], locks: Locks | None, accounts: Sequence[Account] = ()
+) -> dict[str, float]:
     """The engine's closing line and its statistics; over them the figures of `LEGEND` from the plain windows.
 
     NAME.low, NAME.high: the 95 % interval of a figure of `LEGEND` by the run's seconds
     role.ROLE:     CPU us per query of the threads of a role, where something writes
     VIEW.CATEGORY: CPU us per query of a category; those of the threads that send queries
+    ACCOUNT.ROW:   of an account of `accounts.json`, in its unit
     window.NAME:   sums over the plain windows: counters, what all CPUs did, what the engine's own log states
     locks.NAME:    ns of thread time by the poor man's profiler: in all, waiting for locks
     """
@@ -32,6 +36,8 @@ def run_figures(record: RunRecord, views: Mapping[str, Categories], locks: Locks
     found |= {f"role.{one.role}": one.us_per_query for one in role_figures(plain) if one.us_per_query is not None}
     for view, table in views.items():
         found |= {f"{view}.{row.name}": row.us_per_query for row in table.rows if row.us_per_query is not None}
+    for one in accounts:
+        found |= {one.row_name(one.name, row): value for row, value in one.by_work().items()}
     return found
 
 

@@ -15,7 +15,7 @@ from folding.wait_places import WaitPlace, place_of
 from ground.errors import MeasurementError
 from ground.results.interval import Interval
 from ground.results.query_records import BLOCKED, PARTS, QueryRecord, Recorded, RecordFile, Span
-from ground.results.tail import KINDS, MOST_READS, MixRow, Tail, TailGroup, TailRow, Threshold
+from ground.results.tail import KINDS, MOST_READS, P99, MixRow, Tail, TailGroup, TailRow, Threshold
 from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
 from ioflame.analysis.tail_beside import beside_rows
 from ioflame.analysis.tail_cpu import cpu_rows
@@ -27,8 +27,6 @@ from ioflame.analysis.worst_queries import worst_queries
 __all__ = ("Row", "Used", "row_of", "tail_of", "used_records")
 
 BLOCK_NS = 250_000_000
-# The percentile that the slow queries begin at.
-_UPPER = 0.99
 _Z = 1.96
 # What sums of many weights may be off by.
 _ROUNDING = 1e-9
@@ -173,11 +171,11 @@ def _cuts(recorded: Recorded) -> tuple[Cuts, bool]:
     """Where the slow group begins, and whether that was asked for. Where the 99th percentile is shorter than what was
     kept for its duration, the slow ones are those that were."""
     if recorded.threshold_ns is not None:
-        return Cuts(_UPPER, float(recorded.threshold_ns)), True
+        return Cuts(P99, float(recorded.threshold_ns)), True
     count = recorded.histogram.count
-    if recorded.slow_ns and recorded.slow < (1 - _UPPER) * count:
-        return Cuts(_UPPER, float(recorded.slow_ns)), False
-    return Cuts(_UPPER), False
+    if recorded.slow_ns and recorded.slow < (1 - P99) * count:
+        return Cuts(P99, float(recorded.slow_ns)), False
+    return Cuts(P99), False
 
 
 def _thinned(used: Sequence[Used], threshold_ns: int | None, seed: int) -> list[Used]:
@@ -282,9 +280,9 @@ def _threshold(ordered: Sequence[Used], slow: Sequence[Used], n: int, cuts: Cuts
     at = slow[0].record.ns if slow else round(cuts.at or 0)
     if cuts.at is not None:
         return Threshold(round(cuts.at), round(cuts.at), round(cuts.at), quantile, asked)
-    half = _Z * ((1 - _UPPER) * _UPPER / n) ** 0.5 if n else 0.0
-    low, high = (_reaching(ordered, (_UPPER + side * half) * whole) for side in (-1, 1))
-    return Threshold(at, low, high, _UPPER, asked)
+    half = _Z * ((1 - P99) * P99 / n) ** 0.5 if n else 0.0
+    low, high = (_reaching(ordered, (P99 + side * half) * whole) for side in (-1, 1))
+    return Threshold(at, low, high, P99, asked)
 
 
 def _reaching(ordered: Sequence[Used], weight: float) -> int:

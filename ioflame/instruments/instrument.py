@@ -13,7 +13,9 @@ from pathlib import Path
 
 from collectors.counters import Device
 from collectors.perf import Plan
+from ground.results.accounts import Account
 from ground.results.checks import Check
+from ground.results.interval import Interval
 from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
@@ -123,6 +125,7 @@ class Instrument:
     result:   the file it leaves in the run directory; "" for none
     reads:    files of the run directory that are shown on its page, and what reads each
     analyse:  what follows from the result, which is there: writes files of its own, gives checks; it draws nothing
+    figures:  of METRICS that its window gives, and no other; accounts: where its time or requests went, to be compared
     parts:    for `ioflame show`, by name; in this order they are its part of the summary
     panels:   of the page's section on waits; flame: stacks of its own; alone: as a program by itself
     profile:  the file of its folded stacks, and event and unit where the recording does not say them; for the store
@@ -144,6 +147,8 @@ class Instrument:
     result: str = ""
     reads: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
     analyse: Callable[[Run, Rules], list[Check]] | None = None
+    figures: Callable[[Run], Mapping[str, Interval]] | None = None
+    accounts: Callable[[Run], Sequence[Account]] | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     panels: Sequence[Panel] = ()
     flame: Flame | None = None

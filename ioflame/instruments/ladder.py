@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from ebpf.ladder import LADDER_BACKENDS, LadderRequest, ladder_checks, ladder_observer
 from ground.errors import UsageError
+from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.ladder import CLASSES, PLACES, STAGES, Ladder, Rung, read_ladder
@@ -103,6 +104,18 @@ def _result(run: Run) -> Ladder:
     return read_ladder(run.path(Files.LADDER))
 
 
+def _accounts(run: Run) -> list[Account]:
+    ladder = _result(run)
+    several = ladder.several
+    found = [("ladder", ladder.total.count, ladder.stages)]
+    found += [("several", several.queries, several.parts)] if several is not None else []
+    return [
+        Account(name, queries, {rung.name: rung.sum_ns / 1e3 for rung in rungs})
+        for name, queries, rungs in found
+        if queries
+    ]
+
+
 def _text(run: Run) -> str:
     return ladder_text(_result(run), latency_of_client(run))
 
@@ -170,6 +183,7 @@ INSTRUMENT = Instrument(
     result=Files.LADDER,
     reads={Files.LADDER: read_ladder},
     analyse=_analyse,
+    accounts=_accounts,
     parts={"ladder": Part("a query, stage by stage", Files.LADDER, _text, _tables)},
     panels=[Panel("Latency ladder", "ladder", 1, [Files.LADDER], _panel)],
     alone=Alone(

@@ -14,6 +14,7 @@ from folding.frames import compare_folded
 from folding.locks import read_rules
 from folding.wait_places import fold_wait_places
 from ground.errors import UsageError
+from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.frame_differences import FrameDifferences, read_frame_differences
@@ -21,7 +22,7 @@ from ground.results.interval import Interval
 from ground.results.jobs import read_run_jobs
 from ground.results.query_records import read_query_records, read_recorded
 from ground.results.run import Run
-from ground.results.tail import Tail, read_tail
+from ground.results.tail import P99, Tail, read_tail
 from ground.system.atomic_files import check_new, write_json, write_whole
 from ground.system.observer import Observer
 from ground.system.process import Children
@@ -128,6 +129,22 @@ def _compare(directory: Path, tail: Tail) -> None:
 
 def _result(run: Run) -> Tail:
     return read_tail(run.path(Files.TAIL))
+
+
+def _figures(run: Run) -> dict[str, Interval]:
+    """Where slow queries are the slowest 1 %, and no share of what another bound gave."""
+    tail = _result(run)
+    at = tail.threshold
+    if at.asked or at.quantile != P99:
+        return {}
+    return {"p99": Interval(at.ns / 1e3, at.low_ns / 1e3, at.high_ns / 1e3, tail.counted)}
+
+
+def _accounts(run: Run) -> list[Account]:
+    tail = _result(run)
+    slow = tail.tail.queries
+    rows = {row.name: row.tail_us * slow for row in tail.rows}
+    return [Account("slow", slow, rows)] if slow else []
 
 
 def _text(run: Run) -> str:
@@ -270,6 +287,8 @@ INSTRUMENT = Instrument(
     result=Files.RECORDED,
     reads={Files.TAIL: read_tail, Files.TAIL_FRAMES: read_frame_differences},
     analyse=_analyse,
+    figures=_figures,
+    accounts=_accounts,
     parts={
         "tail": Part("why the slowest queries are slow", Files.TAIL, _text, _tables),
         "worst": Part("the longest queries, one by one", Files.TAIL, _worst, _worst_tables),

@@ -6,6 +6,7 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -14,6 +15,7 @@ from ebpf.observer import CoreObserver
 from ebpf.whose import WhoseRequest, requests_observer, whose_checks
 from folding.stackfold import run_stackfold
 from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.profile import read_profile
@@ -29,6 +31,7 @@ from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watc
 from ioflame.instruments.iolat import device_number
 from viz.page.run_view import Observed, Panel
 from viz.terminal.whose import whose_text
+from viz.whose_labels import labelled
 from workloads.registry import (
     DEFAULT_ENGINE,
     Rules,
@@ -225,6 +228,19 @@ def _result(run: Run) -> Whose:
     return read_whose(run.path(Files.WHOSE))
 
 
+def _accounts(run: Run) -> list[Account]:
+    """None where no queries were counted in its window. What others asked for is no query's."""
+    queries = sum(window.counters.queries or 0.0 for window in run.record.windows if window.kind == "whose")
+    if not queries:
+        return []
+    whose = _result(run)
+    own = replace(whose, rows=[row for row in whose.rows if row.owner != "others"])
+    reads = {one.label: float(one.requests) for one in labelled(own, "read")}
+    written = {one.label: one.bytes / 1024 for one in labelled(own, "write")}
+    found = [Account("reads", queries, reads), Account("written", queries, written)]
+    return [one for one in found if one.rows]
+
+
 def _text(run: Run) -> str:
     return whose_text(_result(run))
 
@@ -318,6 +334,7 @@ INSTRUMENT = Instrument(
     result=Files.REQUESTS,
     reads={Files.WHOSE: read_whose},
     analyse=_analyse,
+    accounts=_accounts,
     parts={"whose": Part("whose the requests of the device are", Files.WHOSE, _text, _tables)},
     panels=[Panel("Whose requests", "whose", 6, [Files.WHOSE], _panel)],
     alone=Alone(

@@ -9,10 +9,11 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ebpf.writes import WRITE_DEPTHS, WritesRequest, write_checks, writes_observer
+from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.run import Run
-from ground.results.write_ladder import WriteLadder, read_write_ladder
+from ground.results.write_ladder import QUEUE, WriteLadder, read_write_ladder
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
@@ -20,6 +21,7 @@ from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watc
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
 from viz.terminal.writes import writes_text
+from viz.write_rows import write_groups, write_rows
 from workloads.registry import Rules
 
 __all__ = ("INSTRUMENT",)
@@ -101,6 +103,23 @@ def _result(run: Run) -> WriteLadder:
     return read_write_ladder(run.path(Files.WRITES))
 
 
+def _accounts(run: Run) -> list[Account]:
+    ladder = _result(run)
+    if not ladder.finished:
+        return []
+    # The wait in the queue is told by what leaders did meanwhile.
+    rows = {
+        f"queue: {row.label.removeprefix('leader: ')}" if row.within_queue else row.label: row.ns[0]
+        for row in write_rows(write_groups(ladder)[-1:])
+        if row.name != QUEUE or row.within_queue
+    }
+    times = {name: ns * ladder.finished / 1e3 for name, ns in rows.items()}
+    found = [Account("writepath", ladder.finished, times)]
+    if ladder.grouped:
+        found.append(Account("groups", ladder.grouped, {"groups": ladder.groups}))
+    return found
+
+
 def _text(run: Run) -> str:
     return writes_text(_result(run))
 
@@ -158,6 +177,7 @@ INSTRUMENT = Instrument(
     result=Files.WRITES,
     reads={Files.WRITES: read_write_ladder},
     analyse=_analyse,
+    accounts=_accounts,
     parts={"writepath": Part("a write, stage by stage", Files.WRITES, _text, _tables)},
     panels=[Panel("Write path", "writes", 9, [Files.WRITES], _panel, of_writes=True)],
     alone=Alone(

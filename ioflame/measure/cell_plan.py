@@ -375,7 +375,10 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
         memory_limit=scale.memory_limit if run.cell.limited else None,
         db_bench=str(job.build_of(run.cell).path), library=_library(job.build_of(run.cell)),
     )  # fmt: skip
-    sized = Scale(options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, scale.collect)
+    # What was asked for is asked for of each step.
+    besides = () if options.collect else job.cells.observe.get(step, ())
+    collect = tuple(dict.fromkeys((*scale.collect, *besides)))
+    sized = Scale(options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, collect)
     return Job(
         options, engine, job.build_of(run.cell), sized, Sizing(shape, cache, ()), database.directory,
         configuration, job.recording,

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from collectors.perf import with_dwarf
+from ground.results.accounts import accounts_in
 from ground.results.categories import read_views
 from ground.results.cells import BASELINE_FIGURES, CellOutcome, CellsRun
 from ground.results.files import Files
@@ -77,4 +78,8 @@ def measure_step(
     stated = job.engine.figures(log, step, directory)
     files = sum(path.stat().st_size for path in job.db_dir.glob(job.engine.about.data_files))
     argv = next(one.argv for one in run.record.commands if one.pid == run.record.pid)
-    return {**stated, **run_figures(run.record, read_views(directory), locks), **job.engine.predicted(argv, files)}
+    return {
+        **stated,
+        **run_figures(run.record, read_views(directory), locks, accounts_in(directory)),
+        **job.engine.predicted(argv, files),
+    }

@@ -18,6 +18,7 @@ from ioflame.measure.baseline import read_by_children
 from ioflame.measure.cell_command import command_step
 from ioflame.measure.cell_plan import CellsJob, database_of, loads, workload_job
 from ioflame.measure.cell_steps import baseline_step, measure_step
+from ioflame.measure.jobs import job_figures
 from workloads.cells import BASELINE, COMMAND, CellRun
 from workloads.database import Database, locked
 
@@ -60,7 +61,7 @@ def _one(job: CellsJob, run: CellRun, outcome: CellOutcome, going: CellsRun, rep
         try:
             for step in job.cells.steps_of(run.cell):
                 database = database_of(job, run, directory, step)
-                log = out / f"{run.cell.name}-{run.turn}-{step}.log"
+                log, begun = out / f"{run.cell.name}-{run.turn}-{step}.log", time.time()
                 before = read_by_children()
                 if step == COMMAND:
                     found, argv = command_step(job, run, outcome, going, log, reporter)
@@ -83,6 +84,8 @@ def _one(job: CellsJob, run: CellRun, outcome: CellOutcome, going: CellsRun, rep
                 own |= {"read_kib": (read_by_children() - before) / 1024, "num_keys": database.shape.num_keys,
                         "entry_bytes": database.shape.key_size + database.shape.value_size,
                         "du_kib": sum(entry.stat().st_blocks for entry in os.scandir(directory)) // 2}  # fmt: skip
+                if step not in engine.workloads():
+                    own |= job_figures(engine, directory, begun, own.get("puts", 0.0))
                 # Half of what is written beside reads was there when the mean read came.
                 share = 0.5 if engine.step(step).write_rate else 1.0
                 own["keys_written"] = written + share * own.get("puts", 0.0)

@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from ground.errors import IoflameError
+from ground.results.accounts import Account
 from ground.results.files import Files
 from ground.results.jobs import RunJobs
 from ground.results.run import Run
 from ground.system.atomic_files import write_json
+from ioflame.analysis.jobs import cpu_by_level, job_rows
 from workloads.file_kinds import FilesReader
 
-__all__ = ("clock_pair", "note_jobs")
+__all__ = ("clock_pair", "job_figures", "note_jobs")
 
 # A log that is written at once with a job's end and every 5 s otherwise says by then what there is to say.
 _LOG_SECONDS = 6.0
@@ -59,6 +61,22 @@ def note_jobs(
         late = f"the log ends {end - found.until:.1f} s before the last window: jobs after that may lack"
         found = replace(found, notes=(*found.notes, late))
     write_json(run.path(Files.JOBS), RunJobs(clocks, found))
+
+
+def job_figures(reader: FilesReader, directory: Path, begun: float, puts: float) -> dict[str, float]:
+    """The CPU of background jobs by Put, as the account `jobs` has it, of a step that ran since `begun` (Unix seconds).
+
+    Nothing where the log does not tell it, or nothing was put.
+    """
+    try:
+        found = reader.jobs(directory, begun, time.time())
+    except IoflameError:
+        return {}
+    if found is None or not puts:
+        return {}
+    rows = cpu_by_level(job_rows([job for job in found.jobs if job.end is not None]))
+    told = Account("jobs", puts, rows).by_work() if rows else {}
+    return {Account.row_name("jobs", row): us for row, us in told.items()}
 
 
 def _unix(clocks: list[tuple[int, int]], moment_ns: int) -> float:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from ground.results.accounts import ACCOUNTS, ALL, Account
 from ground.results.categories import Categories, read_categories
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun, Judged
 from ground.results.differences import BudgetRow, RelativeTable
 from ground.results.files import Files
 from ground.results.run import Run, open_run
 from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios, summed_rows
+from ioflame.analysis.compare.accounts import account_change
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 from ioflame.analysis.metric_intervals import slice_columns
 from viz.breakdowns import Breakdown, Stacked, against_base, beside, parts_in_order
@@ -126,12 +128,12 @@ def breakdowns_of(cells: Cells, going: CellsRun) -> list[Breakdown]:
     for asked in cells.breakdowns:
         if not cells.builds:
             costs = {cell.name: _parts(going.record, cell, asked) for cell in cells.cells}
-            found.append(beside(_caption(asked), costs))
+            found.append(beside(_caption(asked), costs, _unit(asked)))
             continue
         for group, members in _groups(cells).items():
             if len(members) > _PAIR:
                 costs = _by_build(cells, going, group, asked)
-                found.append(beside(f"{group}: {_caption(asked)}, of every build", costs))
+                found.append(beside(f"{group}: {_caption(asked)}, of every build", costs, _unit(asked)))
             found += _against_base(f"{group}: {_caption(asked)}", cells, going, members, asked)
     return [one for one in found if one.rows]
 
@@ -141,6 +143,7 @@ def stacked_builds(cells: Cells, going: CellsRun) -> list[Stacked]:
     costs = {
         (group, asked.step, asked.by): _by_build(cells, going, group, asked)
         for asked in cells.breakdowns
+        if asked.by not in ACCOUNTS
         for group in (list(_groups(cells)) if cells.builds else [])
     }
     orders = {
@@ -155,7 +158,13 @@ def stacked_builds(cells: Cells, going: CellsRun) -> list[Stacked]:
 
 
 def _caption(asked: Asked) -> str:
+    if asked.by in ACCOUNTS:
+        return f"{asked.step}: {ACCOUNTS[asked.by].title}"
     return f"CPU us per query of {asked.step}, by {asked.by if asked.by == ROLE else f'category ({asked.by})'}"
+
+
+def _unit(asked: Asked) -> str:
+    return ACCOUNTS[asked.by].unit if asked.by in ACCOUNTS else "us/query"
 
 
 def _by_build(cells: Cells, going: CellsRun, group: str, asked: Asked) -> dict[str, dict[str, float]]:
@@ -179,6 +188,8 @@ def _against_base(
     caption: str, cells: Cells, going: CellsRun, members: Mapping[str, str], asked: Asked
 ) -> list[Breakdown]:
     base, *others = cells.builds
+    if asked.by in ACCOUNTS:
+        return _accounts_against_base(caption, cells, going.record, members, asked)
     rounds = [_runs_by_build(going.directory, runs, members, asked) for runs in _by_round(going.record, members)]
     found = []
     for build in others:
@@ -201,6 +212,35 @@ def _against_base(
         lacks = {base: has[1] - has[0], build: has[0] - has[1]}
         found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), moved, lacks))
     return found
+
+
+def _accounts_against_base(
+    caption: str, cells: Cells, record: CellsRecord, members: Mapping[str, str], asked: Asked
+) -> list[Breakdown]:
+    base, *others = cells.builds
+    unit = ACCOUNTS[asked.by].unit
+    rounds = [
+        {members[run.cell]: kept for run in runs if (kept := _rows_of(run.figures, asked))}
+        for runs in _by_round(record, members)
+    ]
+    found = []
+    for build in others:
+        # A round is one measurement of each, by what it came to for a unit of work.
+        pairs = [(Account(asked.by, 1.0, one[base]), Account(asked.by, 1.0, one[build])) for one in rounds
+                 if {base, build} <= one.keys()]  # fmt: skip
+        if pairs:
+            rows = account_change(pairs).rows
+            lacks: dict[str, set[str]] = {base: set(), build: set()}
+            found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), {}, lacks, unit))
+    return found
+
+
+def _rows_of(figures: Mapping[str, float], asked: Asked) -> dict[str, float]:
+    """The rows of an account of a step, without that of all."""
+    prefix = Account.row_name(f"{asked.step}.{asked.by}", "")
+    rows = {name.removeprefix(prefix): value for name, value in figures.items() if name.startswith(prefix)}
+    rows.pop(ALL, None)
+    return rows
 
 
 def _runs_by_build(

@@ -14,9 +14,10 @@ from ioflame.analysis.compare.figures import ArmWindow
 from ioflame.analysis.compare.figures import Session as Windows
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.compare.planning import plan_table
-from ioflame.analysis.compare.verdict import ArmsCompared, Costs, VerdictRule, among_arms, compare
+from ioflame.analysis.compare.verdict import ArmsCompared, Costs, VerdictRule, among_arms, among_figures, compare
 from ioflame.analysis.counted_verdicts import against
 from ioflame.analysis.time_and_counts import which_to_believe
+from ioflame.stages.comparison_accounts import accounts_of, observed_decisions
 from ioflame.stages.comparison_budget import budget_of
 
 __all__ = (
@@ -150,12 +151,7 @@ def verdicts_of(going: ComparisonRun) -> Verdicts:
         seed=record.plan.seed,
         rule=record.plan.rule,
         seconds=sum(session.seconds for session in record.sessions),
-        arms=[
-            ArmVerdict(
-                one.base, one.arm, dict(one.decisions), dict(one.twin), dict(one.position), budget_of(going, one.arm)
-            )
-            for one in judged.arms
-        ],
+        arms=[_arm_verdict(going, judged.rule, one) for one in judged.arms],
         differing=record.differing,
         bars=record.not_comparable,
         disturbed=_disturbed(record),
@@ -163,6 +159,19 @@ def verdicts_of(going: ComparisonRun) -> Verdicts:
     )
     write_json(going.directory / VERDICT, found)
     return found
+
+
+def _arm_verdict(going: ComparisonRun, rule: VerdictRule, one: ArmsCompared) -> ArmVerdict:
+    observed = observed_decisions(going, one.arm, rule, costs_of(going.record))
+    return ArmVerdict(
+        base=one.base,
+        arm=one.arm,
+        decisions=among_figures({**one.decisions, **observed}) if observed else dict(one.decisions),
+        twin=dict(one.twin),
+        position=dict(one.position),
+        budget=budget_of(going, one.arm),
+        accounts=accounts_of(going, one.arm),
+    )
 
 
 def _sentence(record: Comparison, judged: Judged) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from folding.stackfold import run_stackfold
 from ground.errors import MeasurementError
+from ground.results.accounts import ACCOUNTS, Account
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.job_costs import JobCosts, JobDevice
@@ -25,9 +27,10 @@ from ioflame.analysis.job_threads import activity, matched, unknown_threads
 from ioflame.analysis.jobs import AFTER, PARTS, JobSamples, job_costs, job_intervals
 from ioflame.stages.rules import rules_of
 
-__all__ = ("agreement", "analyse_jobs", "kernel_threads")
+__all__ = ("agreement", "analyse_jobs", "job_accounts", "kernel_threads")
 
 _OWNER = "owner"
+_MIB = 1 << 20
 # Sampled CPU and the engine's own account of it agree within this share; with fewer samples chance alone exceeds it.
 _AGREED = 0.05
 _ENOUGH = 1500
@@ -50,6 +53,31 @@ def analyse_jobs(run: Run, folded: Folded | None) -> list[Check]:
     costs = replace(job_costs(recorded, windows, words, sampled, notes), device=_device(run, recorded, tids))
     write_json(run.path(Files.JOB_COSTS), costs)
     return list(agreement(costs))
+
+
+def job_accounts(costs: JobCosts) -> list[Account]:
+    """CPU of background jobs by query; CPU and device time of flushes and of compactions by each MiB that they wrote,
+    of jobs whole in a window."""
+    totals = {one.kind: one.cpus * costs.seconds * 1e6 for one in costs.totals}
+    found = [Account("jobs", costs.queries, totals)] if costs.queries and totals else []
+    for kind in dict.fromkeys([*(one.kind for one in costs.cpu), *(one.kind for one in costs.device)]):
+        of_cpu = [one for one in costs.cpu if one.kind == kind]
+        of_device = [one for one in costs.device if one.kind == kind]
+        cpu: Counter[str] = Counter()
+        for one in of_cpu:
+            cpu.update({costs.labels.get(name, name): ns for name, ns in one.categories.items()})
+        device = {
+            "reads": sum(one.read_ns for one in of_device),
+            "writes": sum(one.write_ns for one in of_device),
+            "discards": sum(one.discard_ns for one in of_device),
+        }
+        for name, rows, written in (
+            (kind, cpu, sum(one.bytes_out for one in of_cpu)),
+            (f"{kind}.device", device, sum(one.bytes_out for one in of_device)),
+        ):
+            if written and name in ACCOUNTS:
+                found.append(Account(name, written / _MIB, {row: ns / 1e3 for row, ns in rows.items()}))
+    return found
 
 
 def _sampled(

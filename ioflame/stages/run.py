@@ -38,6 +38,7 @@ from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
 from ioflame.analysis.observer_costs import observer_costs
 from ioflame.analysis.operations import operations_of
 from ioflame.analysis.serving_threads import serving_threads
+from ioflame.stages.accounts import note_accounts
 from ioflame.stages.event_group import analyse_group
 from ioflame.stages.jobs import analyse_jobs
 from ioflame.stages.observed import analyse_observed
@@ -107,6 +108,7 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
         checks += analyse_jobs(run, whole)
     except MeasurementError as error:
         checks.append(Check("jobs", Verdict.FAILED, error.what, error.means, error.mend))
+    note_accounts(run)
     proofs = _proofs(run, engine, categories) if engine is not None else []
     record.checks = [
         *run_checks(record, background, unread),

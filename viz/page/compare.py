@@ -13,10 +13,10 @@ from functools import partial
 from markupsafe import Markup
 
 from ground.results.comparison import Comparison
-from ground.results.differences import BudgetRow, Decision
+from ground.results.differences import AccountChange, BudgetRow, Decision
 from ground.results.frame_differences import FrameDifferences
 from ground.results.metrics import COMPARED, DECIDING, window_metrics
-from ground.results.verdicts import Verdicts
+from ground.results.verdicts import ArmVerdict, Verdicts
 from ground.system.host import describe_host
 from viz.counted_view import NOT_COUNTED, CountView
 from viz.page.counted import every_operation
@@ -168,25 +168,39 @@ def _budgets(view: ComparisonView) -> Markup:
         )
         caption = f"{one.arm} - {one.base}, us per query"
         parts.append(table(caption, _heads(one.base, one.arm), _rows(budget.rows), "numbers noted", legend))
+    parts += [_account(one, account) for one in view.verdicts.arms for account in one.accounts]
     return Markup("").join(parts)
+
+
+def _account(one: ArmVerdict, account: AccountChange) -> Markup:
+    legend = (
+        f"{account.unit}; the first row is what the others add up to. From the windows of observers, one a process and "
+        f"session. Intervals hold for all rows at once with 95 %, and come from {account.sessions} sessions."
+    )
+    caption = f"{account.title}: {one.arm} - {one.base}, {account.unit}"
+    # Of requests a query, hundredths matter.
+    digits = 2 if account.rows[0].base >= _LARGE else 4
+    return table(caption, _heads(one.base, one.arm), _rows(account.rows, digits, account.unit), "numbers noted", legend)
 
 
 def _heads(base: str, arm: str) -> tuple[str, ...]:
     return ("part", base, arm, "change", "interval", "")
 
 
+# Of an account's unit; from here on two digits behind the point are enough.
+_LARGE = 10
 _PART = "\u2003"
 
 
-def _rows(rows: Sequence[BudgetRow]) -> list[list[str]]:
+def _rows(rows: Sequence[BudgetRow], digits: int = 2, unit: str = "us/query") -> list[list[str]]:
     return [
         [
             _PART * row.depth + row.name,
-            f"{row.base:.2f}",
-            f"{row.arm:.2f}",
-            f"{row.change:+.2f}",
-            f"[{row.low:+.2f}, {row.high:+.2f}]",
-            ("" if row.unit == "us/query" else f"{row.unit}; ") + ("significant" if row.seen else "not significant"),
+            f"{row.base:,.{digits}f}",
+            f"{row.arm:,.{digits}f}",
+            f"{row.change:+,.{digits}f}",
+            f"[{row.low:+,.{digits}f}, {row.high:+,.{digits}f}]",
+            ("" if row.unit == unit else f"{row.unit}; ") + ("significant" if row.seen else "not significant"),
         ]
         for row in rows
     ]

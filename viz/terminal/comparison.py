@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ground.results.comparison import Comparison
-from ground.results.differences import Budget, Decision, PlanRow, Variances, percent
+from ground.results.differences import AccountChange, Budget, BudgetRow, Decision, PlanRow, Variances, percent
 from ground.results.metrics import DECIDING
 from ground.results.verdicts import ComparedRuns, Verdicts
 from ground.text.columns import fold_line, pad
@@ -15,6 +15,8 @@ __all__ = ("comparison_text", "plan_text", "runs_text")
 
 
 _LIBRARY = "tool library "
+# Of an account's unit; from here on two digits behind the point are enough.
+_LARGE = 10
 # Disturbed ones, by line; a shared host disturbs most of them.
 _MOST_BLOCKS = 3
 
@@ -95,6 +97,9 @@ def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
         if arm.budget is not None:
             yield f"\nwhere the change of {arm.arm} comes from, us per query (of all seconds; the figures pair blocks)"
             yield from _budget(arm.budget)
+        for account in arm.accounts:
+            yield f"\n{account.title}: {arm.base} -> {arm.arm}, {account.unit}, in {account.sessions} sessions"
+            yield from _account(account)
     for words in found.disturbed[:_MOST_BLOCKS]:
         yield f"block {words}"
     if len(found.disturbed) > _MOST_BLOCKS:
@@ -127,11 +132,23 @@ def _figures(decisions: Mapping[str, Decision]) -> Iterator[str]:
         yield f"  {decision.mark} {pad(name, 14)}{base:>10} -> {arm:>10}  {pad(size, 26)} {decision.told}"
 
 
-def _budget(budget: Budget) -> Iterator[str]:
-    for row in budget.rows:
+def _account(account: AccountChange) -> Iterator[str]:
+    # Of requests a query, hundredths matter.
+    return _changes(account.rows, 2 if account.rows[0].base >= _LARGE else 4)
+
+
+def _changes(rows: Sequence[BudgetRow], digits: int = 2) -> Iterator[str]:
+    width = max(18, 1 + max(len("  " * row.depth + row.name) for row in rows))
+    for row in rows:
         seen = "" if row.seen else "  not significant"
-        name = pad("  " * row.depth + row.name, 18)
-        yield f"  {name}{row.base:9.2f} -> {row.arm:9.2f}  {row.change:+8.2f} [{row.low:+.2f}, {row.high:+.2f}]{seen}"
+        name = pad("  " * row.depth + row.name, width)
+        sides = f"{row.base:9,.{digits}f} -> {row.arm:9,.{digits}f}"
+        interval = f"[{row.low:+,.{digits}f}, {row.high:+,.{digits}f}]"
+        yield f"  {name}{sides}  {row.change:+8,.{digits}f} {interval}{seen}"
+
+
+def _budget(budget: Budget) -> Iterator[str]:
+    yield from _changes(budget.rows)
     if not budget.closes:
         yield "  unaccounted is more than 2 % of the latency: the parts do not add up to the total"
         if any(row.kind == "unaccounted" and min(row.base, row.arm) < 0 for row in budget.rows):

@@ -20,6 +20,7 @@ from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
 from ioflame.measure.compare.arms import PlannedArm
 from ioflame.measure.job import describe_database
+from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.measure.profile import choose_callgraph, query_report, roles_of
 from ioflame.measure.recorded import commands_of
 from workloads.artifact import loaded_libraries
@@ -56,6 +57,7 @@ class ArmProcess:
     def start(self, seeds: SeedRange, tree: Tree, lifetime: int) -> None:
         """Starts it and returns when it sends queries. lifetime: seconds of queries, stopped time included"""
         job, run = self.arm.job, self.run
+        self._began = clock_pair()
         run.record.database = describe_database(job, tree)
         run.record.seeds = [seeds]
         if job.engine.step(job.options.workload).creates:
@@ -151,3 +153,5 @@ class ArmProcess:
         self._child.stop()
         self.run.record.missing.clear()
         self.fill_in()
+        if any(window.kind in self.arm.job.collect for window in self.run.record.windows):
+            note_jobs(self.run, self.arm.job.engine, self.arm.job.db_dir, self._began)
