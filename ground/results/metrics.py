@@ -20,6 +20,7 @@ __all__ = (
     "METRICS",
     "MODE_COUNTER",
     "MODE_METRIC",
+    "OBSERVED",
     "WINDOW_COLUMNS",
     "WINDOW_COLUMNS_UNCOUNTED",
     "Metric",
@@ -165,6 +166,8 @@ COMPARED: Mapping[str, Metric] = {
     name: METRICS[name]
     for name in ("qps", "qps.adj", "rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "bgPer", "readsPerQuery", "p99")
 }
+# Figures that an observer's window gives and a plain one does not.
+OBSERVED = ("p99",)
 # The user's question and the engine's: a comparison is done when both are decided.
 DECIDING = ("qps", "cpuPer")
 # Of flushes and compactions: it decides nothing, and is named where it changed.

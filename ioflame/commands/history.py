@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from ground.errors import EXIT_OK, MeasurementError
+from ground.results.accounts import ACCOUNTS, Account
 from ground.results.metrics import METRICS
 from ground.results.store.database import Store
 from ground.text.progress import Reporter, shown_path
@@ -37,12 +38,20 @@ def add_parser(commands: Commands) -> None:
         "--metric",
         action="append",
         default=[],
-        choices=sorted(METRICS),
+        type=_metric,
         metavar="NAME",
-        help="a figure alone: qps, cpuPer, instructions (of `ioflame count`) ...",
+        help="a figure alone: qps, cpuPer, p99, instructions (of `ioflame count`) ...; or a row of an account, such as "
+        "writepath.memtable",
     )
     add_memory(parser)
     parser.set_defaults(run=run)
+
+
+def _metric(name: str) -> str:
+    if name in METRICS or any(name.startswith(Account.row_name(account, "")) for account in ACCOUNTS):
+        return name
+    told = ", ".join(f"{one}.ROW" for one in ACCOUNTS)
+    raise argparse.ArgumentTypeError(f"{name}: one of {', '.join(sorted(METRICS))}, or of {told}")
 
 
 def run(arguments: argparse.Namespace) -> int:

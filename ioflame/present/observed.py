@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ground.errors import IoflameError
+from ground.results.accounts import read_accounts
+from ground.results.files import Files
 from ground.results.run import Run
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.ladder import latency_of_client
@@ -32,7 +34,10 @@ def read_observed(run: Run, notes: list[str]) -> Observed:
             notes.append(f"{name} is not shown: {error.what}")
             return None
 
-    given = {file: read(file, reader) for one in INSTRUMENTS.values() for file, reader in one.reads.items()}
+    given: dict[str, object] = {
+        file: read(file, reader) for one in INSTRUMENTS.values() for file, reader in one.reads.items()
+    }
+    given[Files.ACCOUNTS] = read(Files.ACCOUNTS, read_accounts)
     observed = Observed(
         {file: found for file, found in given.items() if found is not None},
         [panel for one in INSTRUMENTS.values() for panel in one.panels],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ground.errors import IoflameError
-from ground.results.accounts import Account, Accounts
+from ground.results.accounts import ACCOUNTS, Account, Accounts
 from ground.results.files import Files
 from ground.results.job_costs import read_job_costs
 from ground.results.run import Run
@@ -31,6 +31,7 @@ def note_accounts(run: Run) -> None:
             found += job_accounts(read_job_costs(run.path(Files.JOB_COSTS)))
     path = run.path(Files.ACCOUNTS)
     if found:
-        write_json(path, Accounts(found))
+        order = list(ACCOUNTS)
+        write_json(path, Accounts(sorted(found, key=lambda one: order.index(one.name))))
     else:
         path.unlink(missing_ok=True)

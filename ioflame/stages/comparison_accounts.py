@@ -9,6 +9,7 @@ from dataclasses import replace
 from ground.results.accounts import Account, accounts_in
 from ground.results.comparison import ComparisonRun, Session
 from ground.results.differences import AccountChange, Decision
+from ground.results.metrics import OBSERVED
 from ground.results.run import open_run
 from ioflame.analysis.compare.accounts import account_changes
 from ioflame.analysis.compare.figures import BlockLogs
@@ -16,9 +17,6 @@ from ioflame.analysis.compare.nested import difference, sums_of
 from ioflame.analysis.compare.verdict import Costs, VerdictRule, decide
 
 __all__ = ("accounts_of", "observed_decisions")
-
-# Figures that an observer's window gives and a plain one does not.
-_OBSERVED = ("p99",)
 
 
 def accounts_of(going: ComparisonRun, arm: str) -> list[AccountChange]:
@@ -31,7 +29,7 @@ def accounts_of(going: ComparisonRun, arm: str) -> list[AccountChange]:
 def observed_decisions(going: ComparisonRun, arm: str, rule: VerdictRule, costs: Costs) -> dict[str, Decision]:
     """By figure. A session's windows of base and arm are a pair, as the windows of a block are, and its only one."""
     record, found = going.record, {}
-    for name in _OBSERVED:
+    for name in OBSERVED:
         pairs = [
             (of_base, of_arm)
             for session in record.whole_sessions()

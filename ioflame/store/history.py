@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.results.accounts import ALL, Account
 from ground.results.history import Category, History, Noise, Series
+from ground.results.metrics import METRICS
 from ground.results.store.database import Store, stored_query
 from ground.system.atomic_files import write_json, write_whole
 from ioflame.analysis.history import Measured, history_of
@@ -22,7 +24,7 @@ _NOISE = """SELECT host, strftime(day, '%Y-%m-%d'), runs, qps_sd, cpu_sd, twin_m
 
 
 def read_history(store: Store, also: Sequence[str] = (), metrics: Sequence[str] = ()) -> History:
-    """also: as history_of has it; metrics: the figures that are looked at, none for all"""
+    """also: as history_of has it; metrics: the figures that are looked at; none: all, of accounts the row of all"""
     measured = [
         Measured(
             row["test"],
@@ -35,10 +37,14 @@ def read_history(store: Store, also: Sequence[str] = (), metrics: Sequence[str] 
             row["width"],
         )
         for row in store.query(stored_query("history.sql")).as_dicts()
-        if not metrics or row["metric"] in metrics
+        if (row["metric"] in metrics if metrics else _is_shown(row["metric"]))
     ]
     categories = [Category(*row) for row in store.query(_CATEGORIES).rows]
     return history_of(measured, categories, [Noise(*row) for row in store.query(_NOISE).rows], also)
+
+
+def _is_shown(metric: str) -> bool:
+    return metric in METRICS or metric.endswith(Account.row_name("", ALL))
 
 
 def write_otava(history: History, directory: Path) -> Path:

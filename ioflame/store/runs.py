@@ -13,11 +13,12 @@ from pathlib import Path
 
 from folding.stackfold import categorised_profile
 from ground.errors import MeasurementError
+from ground.results.accounts import accounts_in
 from ground.results.cells import CellsRecord
 from ground.results.comparison import Block, Comparison, ComparisonRun, Process, Session
 from ground.results.differences import Decision
 from ground.results.files import Files
-from ground.results.metrics import window_metrics
+from ground.results.metrics import OBSERVED, window_metrics
 from ground.results.off_cpu import read_wall_clock
 from ground.results.profile import Folded, read_profile
 from ground.results.record import Counters, RunRecord, Window, created_at
@@ -155,11 +156,7 @@ def _of_run(
         if window.kind == "plain" and not dropped:
             plain.append(of_the_process(window) if blocks else window)
     _seconds(run, tables)
-    for name, value in window_metrics(plain, record.threads).items():
-        found = record.intervals.get(name)
-        tables.add(
-            "figures", metric=name, value=value, low=found and found.low, high=found and found.high, n=found and found.n
-        )
+    _figures(run, tables, window_metrics(plain, record.threads))
     for check in record.checks:
         tables.add("checks", name=check.name, verdict=check.verdict.value, value=check.value)
     frames = FrameTable()
@@ -178,6 +175,20 @@ def _of_run(
     tables.rows["frames"], tables.rows["stacks"] = list(frames.frames.values()), list(frames.stacks.values())
     _keep(run.directory, tables)
     return tables
+
+
+def _figures(run: Run, tables: RunTables, plain: Mapping[str, float]) -> None:
+    """plain: the figures of the plain windows"""
+    record = run.record
+    observed = {name: record.metrics[name] for name in OBSERVED if name in record.metrics}
+    for name, value in {**plain, **observed}.items():
+        found = record.intervals.get(name)
+        tables.add(
+            "figures", metric=name, value=value, low=found and found.low, high=found and found.high, n=found and found.n
+        )
+    for account in accounts_in(run.directory):
+        for row, value in account.by_work().items():
+            tables.add("figures", metric=account.row_name(account.name, row), value=value, low=None, high=None, n=None)
 
 
 def _profile(run: Run, name: str) -> Folded | None:

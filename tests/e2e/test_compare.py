@@ -143,6 +143,33 @@ def test_killed_within_a_session_it_goes_on_at_once(ioflame: Ioflame, compare: l
     ]  # fmt: skip
 
 
+@pytest.mark.alone
+@pytest.mark.needs("co-re")
+def test_one_read_in_fifty_that_sleeps_is_in_the_99th_percentile_and_in_slow_queries(
+    ioflame: Ioflame, compare: list[str], shim: Path
+) -> None:
+    slow = f"--arm=slow=LD_PRELOAD={shim} SHIM_SLEEP_NS=20000000 SHIM_SLEEP_EVERY=50 db_bench"
+    plain = f"--arm=plain=LD_PRELOAD={shim} db_bench"
+    observed = ["--collect=tail whose", "--duration=3"]
+    code, out, err = ioflame.run(
+        *compare, plain, slow, *observed, "--sessions=4", "--blocks=1", "--no-twin", "--json", seconds=900
+    )
+    assert code == 0, err
+    (arm,) = json.loads(out)["arms"]
+    p99 = arm["decisions"]["p99"]
+    assert p99["outcome"] == Outcome.REGRESSED, p99
+    # A nap is not shorter than it was asked for.
+    assert p99["arm_value"] >= 20_000 and p99["difference"]["sessions"] == 4
+    changes = {one["name"]: {row["name"]: row for row in one["rows"]} for one in arm["accounts"]}
+    whole, *rows = changes["slow"].values()
+    nap = max(rows, key=lambda row: row["change"])
+    assert nap["name"].startswith("sleep in ") and nap["low"] > 10_000, rows
+    assert sum(row["change"] for row in rows) == pytest.approx(whole["change"], abs=0.02)
+    # Both arms read the same: as many requests for a query, of the same kinds.
+    for row in changes["reads"].values():
+        assert row["low"] <= 0 <= row["high"], changes["reads"]
+
+
 def test_an_arm_that_cannot_open_the_tree_is_not_comparable(
     ioflame: Ioflame, compare: list[str], tmp_path: Path
 ) -> None:

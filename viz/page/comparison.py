@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
+from ground.results.accounts import ACCOUNTS, ALL, Accounts
 from ground.results.categories import Categories
 from ground.results.checks import Verdict
 from ground.results.files import Files
@@ -34,6 +35,7 @@ def comparison(views: Sequence[RunView], apart: Apart) -> Markup:
     rows, found, barred = apart.differing, apart.comparability, apart.barriers
     ladders = [_ladder(view) for view in views]
     tables = [_headline(views, names, not barred), ladders_compared(ladders, names, not barred)]
+    tables += _accounts(views, names, not barred)
     allowed = {"owner": (not barred and not found.heading, not barred), "leaf": (not barred and not found.leaf,) * 2}
     tables += [_categories(views, names, kind, get, allowed[kind], found.heading) for kind, get in _KINDS]
     # Rules of the user's own: what they sort by is not known, so they are as leaf categories are.
@@ -62,6 +64,12 @@ def _further(name: str) -> Callable[[RunView], Categories | None]:
     return lambda view: view.further.get(name)
 
 
+# Runs that have an account, for there to be a table.
+_FEWEST = 2
+# Of the largest run's whole: rows below it in every run are left out.
+_SMALL = 0.01
+# Of an account's unit; from here on two digits behind the point are enough.
+_LARGE = 10
 _TO = " \u2013 "
 _SCATTER = (
     "95 %: interval of a run's figure by bootstrap over its seconds; it does not hold what changes from run to run."
@@ -95,6 +103,40 @@ def _headline(views: Sequence[RunView], names: Sequence[str], compared: bool) ->
     heads = [*_heads("figure", names, compared, "95 %" if scattered else ""), "what it is"]
     legend = " ".join(words for words, told in ((_SCATTER, scattered), (_ONE_RUN, compared)) if told)
     return table("Plain windows", heads, rows, "numbers noted", legend)
+
+
+def _accounts(views: Sequence[RunView], names: Sequence[str], compared: bool) -> list[Markup]:
+    """A table of each account that two runs have; the ladder has one of its own."""
+    read = [view.observed.of(Files.ACCOUNTS, Accounts) for view in views]
+    found = [{one.name: one for one in of.accounts} if of is not None else {} for of in read]
+    tables = []
+    for name, kind in ACCOUNTS.items():
+        by_run = [one[name].by_work() if name in one else None for one in found]
+        if name == "ladder" or sum(values is not None for values in by_run) < _FEWEST:
+            continue
+        rows = dict.fromkeys(row for values in by_run if values is not None for row in values)
+        if len(rows) == 2:
+            # Its one row is all of it.
+            rows.popitem()
+        largest = max(values[ALL] for values in by_run if values is not None)
+        cells = [
+            [row, *_beside([None if values is None else values.get(row, 0.0) for values in by_run], compared, largest)]
+            for row in rows
+            if any(values is not None and values.get(row, 0.0) >= _SMALL * largest for values in by_run)
+        ]
+        legend = f"{kind.unit}; rows below {100 * _SMALL:.0f} % are left out." + f" {_ONE_RUN}" * compared
+        tables.append(table(kind.title, _heads(kind.unit, names, compared), cells, legend=legend))
+    return tables
+
+
+def _beside(values: Sequence[float | None], compared: bool, largest: float) -> list[str]:
+    digits = 2 if largest >= _LARGE else 4
+    base, cells = values[0], list[str]()
+    for place, value in enumerate(values):
+        cells.append("-" if value is None else f"{value:,.{digits}f}")
+        if place and compared:
+            cells.append("-" if value is None or base is None else f"{value - base:+,.{digits}f}")
+    return cells
 
 
 def _heads(first: str, names: Sequence[str], compared: bool, scatter: str = "") -> list[str]:
