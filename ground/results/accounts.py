@@ -33,13 +33,13 @@ ACCOUNTS: Mapping[str, AccountKind] = {
     "reads": AccountKind("reads of the device, by what they are for", "requests/query"),
     "written": AccountKind("written to the device, by what it is for", "KiB/query"),
     "writepath": AccountKind("a write, by stage", "us/write"),
-    "writepath.few": AccountKind("a write, by the few stages that cost little to tell", "us/write"),
+    "write_calls": AccountKind("a write, by the few stages that cost little to tell", "us/write"),
     "groups": AccountKind("groups of writes that one of them leads", "groups/write"),
     "jobs": AccountKind("CPU of background jobs, by the engine's log", "us/query"),
     "flush": AccountKind("CPU of flushes, by MiB that they wrote", "us/MiB"),
-    "flush.device": AccountKind("time at the device for flushes, by MiB that they wrote", "us/MiB"),
+    "flush_io": AccountKind("time at the device for flushes, by MiB that they wrote", "us/MiB"),
     "compaction": AccountKind("CPU of compactions, by MiB that they wrote", "us/MiB"),
-    "compaction.device": AccountKind("time at the device for compactions, by MiB that they wrote", "us/MiB"),
+    "compaction_io": AccountKind("time at the device for compactions, by MiB that they wrote", "us/MiB"),
 }
 
 

@@ -67,7 +67,7 @@ def job_intervals(recorded: RunJobs, tids: Mapping[int, int]) -> list[tuple[int,
                     found.append((tid, end, recorded.monotonic_ns(job.deleted_until), PARTS * place + DELETING))
     found.sort()
     cut = []
-    for one, following in zip(found, [*found[1:], None], strict=True):
+    for one, following in itertools.zip_longest(found, found[1:]):
         tid, begin, end, group = one
         if following is not None and following[0] == tid:
             end = min(end, following[1])

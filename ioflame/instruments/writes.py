@@ -115,7 +115,7 @@ def _accounts(run: Run) -> list[Account]:
     }
     times = {name: ns * ladder.finished / 1e3 for name, ns in rows.items()}
     # Where few stages were told, `rest` holds the others: no row of it compares with one of all stages.
-    found = [Account("writepath" if ladder.full else "writepath.few", ladder.finished, times)]
+    found = [Account("writepath" if ladder.full else "write_calls", ladder.finished, times)]
     if ladder.grouped:
         found.append(Account("groups", ladder.grouped, {"groups": ladder.groups}))
     return found

@@ -131,7 +131,8 @@ def breakdowns_of(cells: Cells, going: CellsRun) -> list[Breakdown]:
             found.append(beside(_caption(asked), costs, _unit(asked)))
             continue
         for group, members in _groups(cells).items():
-            if len(members) > _PAIR:
+            # Of engines, one may have no such account at all.
+            if len(members) > _PAIR or (cells.engines and asked.by in ACCOUNTS):
                 costs = _by_build(cells, going, group, asked)
                 found.append(beside(f"{group}: {_caption(asked)}, of every build", costs, _unit(asked)))
             found += _against_base(f"{group}: {_caption(asked)}", cells, going, members, asked)

@@ -73,7 +73,7 @@ def job_accounts(costs: JobCosts) -> list[Account]:
         }
         for name, rows, written in (
             (kind, cpu, sum(one.bytes_out for one in of_cpu)),
-            (f"{kind}.device", device, sum(one.bytes_out for one in of_device)),
+            (f"{kind}_io", device, sum(one.bytes_out for one in of_device)),
         ):
             if written and name in ACCOUNTS:
                 found.append(Account(name, written / _MIB, {row: ns / 1e3 for row, ns in rows.items()}))

@@ -19,6 +19,8 @@ def test_rows_are_by_unit_of_work_and_that_of_all_comes_first() -> None:
 
 def test_no_row_has_the_name_of_a_figure() -> None:
     assert not {name for name in METRICS if name.rpartition(".")[0] in ACCOUNTS}
+    # A row is found by what is before the point.
+    assert not [name for name in ACCOUNTS if "." in name]
 
 
 @pytest.mark.parametrize(

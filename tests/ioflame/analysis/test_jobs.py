@@ -81,6 +81,7 @@ def test_intervals_are_the_parts_of_jobs_by_the_kernels_threads() -> None:
         (2 * second, 3900 * MS), (3900 * MS, 4 * second), (4 * second, 4250 * MS)
     ]  # fmt: skip
     assert _to_us(job_intervals(own, {MERGER: 9})) == [one for one in found if one[0] == 9]
+    assert job_intervals(own, {}) == []
     # A job that begins while the thread's last one still deletes ends that.
     late = replace(own.found.jobs[place(21)], begin=UNIX + 4.1, end=UNIX + 5)
     jobs = [late if job.number == 21 else job for job in own.found.jobs]
