@@ -12,8 +12,8 @@ from ground.results.ladder import Trap
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "WatchedFunction", "WriteLadder", "WritePilot",
-    "WriteRole", "WriteStage", "WriteStageName", "read_write_ladder", "stage_sum",
+    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "StallCause", "WatchedFunction", "WriteLadder",
+    "WritePilot", "WriteRole", "WriteStage", "WriteStageName", "read_write_ladder", "stage_sum",
 )  # fmt: skip
 
 
@@ -202,6 +202,22 @@ class WriteLadder:
     def stepped(self) -> list[WatchedFunction]:
         """Watched functions whose entry is dear to trap."""
         return [one for one in self.functions if one.stepped and one.stage != "state"]
+
+
+@dataclass(frozen=True)
+class StallCause:
+    """Stalls of one cause within the window, by the engine's own log. first: seconds from the window's begin
+
+    stopped: no write goes on; otherwise they are slowed down, and writers sleep through a part of it
+    """
+
+    stopped: bool
+    cause: str
+    column_family: str
+    times: int
+    seconds: float
+    longest: float
+    first: float
 
 
 def stage_sum(roles: Iterable[WriteRole], name: str, waits: bool = False) -> WriteStage:

@@ -11,11 +11,13 @@ from markupsafe import Markup
 from ebpf.writes import WRITE_DEPTHS, WritesRequest, write_checks, writes_observer
 from ground.results.checks import Check
 from ground.results.files import Files
+from ground.results.jobs import RunJobs, read_run_jobs
 from ground.results.run import Run
-from ground.results.write_ladder import WriteLadder, read_write_ladder
+from ground.results.write_ladder import StallCause, WriteLadder, read_write_ladder
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
+from ioflame.analysis.write_stalls import stall_causes
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
@@ -101,8 +103,14 @@ def _result(run: Run) -> WriteLadder:
     return read_write_ladder(run.path(Files.WRITES))
 
 
+def _causes(run: Run, ladder: WriteLadder) -> list[StallCause]:
+    path = run.path(Files.JOBS)
+    return stall_causes(read_run_jobs(path), ladder.start_ns, ladder.end_ns) if path.exists() else []
+
+
 def _text(run: Run) -> str:
-    return writes_text(_result(run))
+    ladder = _result(run)
+    return writes_text(ladder, _causes(run, ladder))
 
 
 def _tables(run: Run) -> Tables:
@@ -120,6 +128,7 @@ def _tables(run: Run) -> Tables:
         ],
         "write_stages": parts,
         "write_groups": [{"size": size, "groups": groups} for size, groups in ladder.group_sizes],
+        "write_stalls": [vars(cause) for cause in _causes(run, ladder)],
     }
 
 
@@ -148,7 +157,8 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 def _panel(seen: Observed) -> Markup:
     from viz.page.writes import writes_panel
 
-    return writes_panel(seen.the(Files.WRITES, WriteLadder))
+    ladder, jobs = seen.the(Files.WRITES, WriteLadder), seen.of(Files.JOBS, RunJobs)
+    return writes_panel(ladder, stall_causes(jobs, ladder.start_ns, ladder.end_ns) if jobs else ())
 
 
 INSTRUMENT = Instrument(
@@ -156,7 +166,7 @@ INSTRUMENT = Instrument(
     place=10,
     observer=_observer,
     result=Files.WRITES,
-    reads={Files.WRITES: read_write_ladder},
+    reads={Files.WRITES: read_write_ladder, Files.JOBS: read_run_jobs},
     analyse=_analyse,
     parts={"writepath": Part("a write, stage by stage", Files.WRITES, _text, _tables)},
     panels=[Panel("Write path", "writes", 9, [Files.WRITES], _panel, of_writes=True)],
