@@ -36,10 +36,12 @@ WRITE_STAGES: Mapping[str, WriteStageName] = {
     "stop": WriteStageName("stall: stop", "asleep until a flush or a compaction ends", "stall"),
     "wal": WriteStageName("log record", "batches merged, record made and buffered", "log"),
     "wal_write": WriteStageName("log write call", "record handed to the kernel", "log"),
-    "sync_device": WriteStageName("log sync: device", "the device writes what the sync call asked it to", "log"),
+    "sync_device": WriteStageName("log sync: device", "the device writes the data", "log"),
+    "sync_meta": WriteStageName("log sync: metadata", "the device writes the file system's metadata", "log"),
     "sync_flush": WriteStageName("log sync: flush", "the device empties its cache", "log"),
-    "sync_wake": WriteStageName("log sync: wake-up", "the device is done, the thread does not run yet", "log"),
-    "sync_call": WriteStageName("log sync: file system", "the rest of the call: file system, its journal", "log"),
+    "sync_journal": WriteStageName("log sync: journal", "asleep until the journal's thread has committed", "log"),
+    "sync_wake": WriteStageName("log sync: wake-up", "these are done, the thread does not run yet", "log"),
+    "sync_call": WriteStageName("log sync: file system", "the rest of the call: the file system's own work", "log"),
     "sync": WriteStageName("log sync: engine", "around the call", "log"),
     "launch": WriteStageName("wake the group", "its writers woken, each to insert", "engine"),
     "memtable": WriteStageName("memtable", "inserted", "memtable"),
@@ -56,7 +58,9 @@ WAITS: Mapping[str, WriteStageName] = {
     "in_queue": WriteStageName("entering the queue", "it was empty; what no leader's stage accounts for", "queue"),
 }
 # Stages that are system calls: what they are of is watched from outside of the process.
-CALLS = ("wal_write", "sync_call", "sync_device", "sync_flush", "sync_wake", "delay", "stop")
+CALLS = (
+    "wal_write", "sync_call", "sync_device", "sync_meta", "sync_flush", "sync_journal", "sync_wake", "delay", "stop",
+)  # fmt: skip
 
 ROLES: Mapping[str, str] = {
     "leader": "wrote the log for its group",
