@@ -211,7 +211,8 @@ static __always_inline bool fits(u64 stage, u64 within)
 	case STALL:
 		return within == PREPROCESS || within == ENTER || within == REST;
 	case SYNC:
-		return within == WAL;
+		/* With two queues or unordered writes it follows the log. */
+		return within == WAL || within == REST;
 	case MEMTABLE_WAIT:
 		return within == EXIT;
 	default:

@@ -66,7 +66,7 @@ ROLES: Mapping[str, str] = {
     "leader": "wrote the log for its group",
     "memtable_leader": "another wrote the log, it inserted for its group",
     "parallel": "inserted its own batch beside others of its group",
-    "done": "its leader did everything",
+    "done": "its leader did everything (unordered writes: but the memtable)",
     "role_unknown": "its state could not be read, or it was in no queue",
 }
 FOLLOWERS = ("memtable_leader", "parallel", "done")

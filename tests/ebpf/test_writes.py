@@ -11,7 +11,7 @@ from ebpf.observer import CoreObserver
 from ebpf.writes import WritesRequest, write_checks, writes_observer
 from ground.errors import MeasurementError
 from ground.results.checks import Verdict
-from ground.results.write_ladder import FOLLOWERS, read_write_ladder, stage_sum
+from ground.results.write_ladder import FOLLOWERS, WriteLadder, WriteRole, read_write_ladder, stage_sum
 from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
@@ -22,7 +22,7 @@ from viz.terminal.writes import writes_text
 pytestmark = [pytest.mark.slow, pytest.mark.needs("co-re", "db_bench")]
 
 _NAP_US = 3000
-_PIPELINED = "enable_pipelined_write=true"
+_PIPELINED, _UNORDERED, _TWO_QUEUES = "enable_pipelined_write=true", "unordered_write=true", "two_write_queues=true"
 _CALL = ("sync_call", "sync_device", "sync_meta", "sync_flush", "sync_journal", "sync_wake")
 
 _PLAIN = [
@@ -31,12 +31,8 @@ _PLAIN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pipelined", [False, True], ids=["plain", "pipelined"])
-@pytest.mark.parametrize("load", _PLAIN, ids=str)
-def test_each_write_is_counted_once_and_its_stages_add_up_to_it(
-    start_writer: StartWriter, tmp_path: Path, load: Load, pipelined: bool
-) -> None:
-    ladder = follow(start_writer(_PIPELINED * pipelined), load, tmp_path / "writes.json").ladder
+def leaders_of_whole(ladder: WriteLadder, load: Load) -> WriteRole:
+    """The leaders, of a window that holds each write of the load once, and all of its parts."""
     assert ladder.full and (ladder.notes, ladder.missing) == ([], [])
     assert ladder.writes == ladder.finished == ladder.joins == ladder.queued == load.count
     assert ladder.threads == load.threads
@@ -50,6 +46,18 @@ def test_each_write_is_counted_once_and_its_stages_add_up_to_it(
     for role in ladder.roles:
         assert sum(one.sum_ns for one in role.stages) == role.sum_ns
         assert sum(one.sum_ns for one in role.join) == sum(one.sum_ns for one in role.stages if one.name == "join")
+    assert {name: n for name, n in ladder.losses.items() if n} == {}
+    assert not [check for check in write_checks(ladder) if check.verdict is Verdict.FAILED]
+    return leaders
+
+
+@pytest.mark.parametrize("pipelined", [False, True], ids=["plain", "pipelined"])
+@pytest.mark.parametrize("load", _PLAIN, ids=str)
+def test_each_write_is_counted_once_and_its_stages_add_up_to_it(
+    start_writer: StartWriter, tmp_path: Path, load: Load, pipelined: bool
+) -> None:
+    ladder = follow(start_writer(_PIPELINED * pipelined), load, tmp_path / "writes.json").ladder
+    leaders = leaders_of_whole(ladder, load)
     stages = counts_of(leaders.stages)
     logged = {"wal"} | ({"sync", "sync_call"} if load.sync else set())
     assert {"enter", "join", "preprocess", "memtable", "rest"} <= stages.keys()
@@ -61,9 +69,22 @@ def test_each_write_is_counted_once_and_its_stages_add_up_to_it(
     # Each write is inserted once, by itself or by its leader.
     inserted = stage_sum(ladder.roles, "memtable").count
     assert leaders.count <= inserted <= load.count
-    assert {name: n for name, n in ladder.losses.items() if n} == {}
-    assert not [check for check in write_checks(ladder) if check.verdict is Verdict.FAILED]
     assert "a write takes" in writes_text(ladder)
+
+
+@pytest.mark.parametrize("options", [_UNORDERED, _TWO_QUEUES, f"{_UNORDERED};{_TWO_QUEUES}"])
+@pytest.mark.parametrize("load", [Load(4, sync=True), Load(4), Load(4, no_log=True)], ids=str)
+def test_other_forms_of_a_write_add_up_as_well(
+    start_writer: StartWriter, tmp_path: Path, load: Load, options: str
+) -> None:
+    ladder = follow(start_writer(options), load, tmp_path / "writes.json").ladder
+    leaders = leaders_of_whole(ladder, load)
+    stages = counts_of(leaders.stages)
+    # The log is synced after it was written, of a group by its leader.
+    assert stages.get("wal", 0) == leaders.count * (not load.no_log)
+    assert stages.get("sync", 0) == stages.get("sync_call", 0) == leaders.count * load.sync
+    inserted = stage_sum(ladder.roles, "memtable").count
+    assert inserted == load.count if _UNORDERED in options else leaders.count <= inserted <= load.count
 
 
 def test_a_kernel_without_sessions_counts_the_same(start_writer: StartWriter, tmp_path: Path) -> None:
