@@ -10,7 +10,7 @@ from pathlib import Path
 from collectors.counters import Device, ProcessProbe, Roles, Snapshot
 from collectors.queries import QueryReport
 from collectors.warmup import CACHE_FILLS, what_is_missing
-from collectors.windows import Windows
+from collectors.windows import SLICE_NS, Windows
 from ground.errors import MeasurementError, UsageError
 from ground.settings import Setting
 from ground.system.descendants import descendants, having_open
@@ -25,6 +25,9 @@ _POLL_SECONDS = 0.2
 REPORT_LAG_SECONDS = 1.6
 # On a host whose CPUs are stolen it may take this long.
 _REPORT_SECONDS = 4.0
+# Waiting for its next line: how often it is looked at, and how late it may come.
+_LINE_POLL_SECONDS = 0.01
+_LINE_SECONDS = 2.0
 _OPEN_SECONDS = 300.0
 # The shortest plain window that is worth having.
 LEAST_SECONDS = 2.0
@@ -43,6 +46,8 @@ class Schedule(Windows):
     log:      where its own words are, for the error
     roles:    what tells the roles of its threads, where they are to be counted apart
     """
+
+    _count_every_ns = SLICE_NS
 
     def __init__(
         self,
@@ -171,6 +176,13 @@ class Schedule(Windows):
 
     def _finished_at(self, moment_ns: int) -> float | None:
         return self._report.at(moment_ns)
+
+    def _await_count(self) -> None:
+        """Until the report's next line; where it is late, for as long as it may be."""
+        self._report.poll()
+        known, deadline = len(self._report.rates), time.monotonic() + _LINE_SECONDS
+        while len(self._report.rates) == known and time.monotonic() < deadline:
+            self._step(_LINE_POLL_SECONDS)
 
     def _step(self, at_most: float = _POLL_SECONDS) -> bool:
         time.sleep(min(_POLL_SECONDS, at_most))

@@ -22,6 +22,9 @@ Edge = tuple[str, Snapshot, Snapshot, str]
 class Windows(abc.ABC):
     """What is watched window by window; a subclass says how it is looked at, and how long it goes on."""
 
+    # Between moments at which the count of queries is known; 0: it is known at any.
+    _count_every_ns = 0
+
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
         self._slice_ns = SLICE_NS
@@ -44,25 +47,38 @@ class Windows(abc.ABC):
     def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
         """What the threads do, by tid; empty where they are not told apart."""
 
+    def _await_count(self) -> None:  # noqa: B027
+        """Waits for a moment at which the count of queries is known, where there are such moments."""
+
     def plain(self, seconds: float, what: str = "plain window: nothing attached") -> None:
         """A window with nothing attached. what: said of it while it runs."""
         with self._reporter.stage(what, seconds):
             self._window("plain", seconds)
 
     def observed(self, observer: Observer, seconds: float) -> None:
-        """A window of the observer's; what it raises goes on to the caller once it is detached."""
+        """A window of the observer's; what it raises goes on to the caller once it is detached.
+
+        What watches changes how fast queries are: it is attached, opened, closed and gone when their count is known, or
+        queries of the faster side of an edge would be taken for those of the slower. So it lasts up to half a second
+        more or less than `seconds`.
+        """
         reporter = self._reporter
+        self._await_count()
         with reporter.stage(f"{observer.kind} window: {observer.what}", seconds), attached(observer, reporter):
             with reporter.waits_for(f"{observer.kind} to begin"):
+                self._await_count()
                 observer.open()
             self._window(observer.kind, seconds)
             with reporter.waits_for(f"{observer.kind} to stop counting"):
                 observer.close()
+        self._await_count()
 
     def _window(self, kind: str, seconds: float) -> None:
         first = slice_first = self._snapshot()
         end = first.at_ns + int(seconds * 1e9)
-        while (left := end - time.monotonic_ns()) > 0 and self._step(left / 1e9):
+        count_every_ns = 0 if kind == "plain" else self._count_every_ns
+        until = end - count_every_ns // 2
+        while (left := until - time.monotonic_ns()) > 0 and self._step(left / 1e9):
             if (
                 time.monotonic_ns() - slice_first.at_ns >= self._slice_ns
                 and end - time.monotonic_ns() >= self._slice_ns // 2
@@ -70,6 +86,8 @@ class Windows(abc.ABC):
                 now = self._snapshot()
                 self._slices.append((kind, slice_first, now))
                 slice_first = now
+        if count_every_ns:
+            self._await_count()
         last = self._snapshot()
         self._slices.append((kind, slice_first, last))
         self._edges.append((kind, first, last, ""))
@@ -79,7 +97,7 @@ class Windows(abc.ABC):
         return [self._between(kind, first, last, note) for kind, first, last, note in self._edges]
 
     def series(self) -> list[Window]:
-        """The plain and observed windows second by second: the last slice of a window is up to 1.5 s long."""
+        """The plain and observed windows second by second: the last slice of a window is up to 2 s long."""
         return [self._between(kind, first, last) for kind, first, last in self._slices]
 
     def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ground.results.write_ladder import FOLLOWERS, QUEUE, WAITS, WRITE_STAGES, WriteLadder, WriteRole, stage_sum
+from ground.results.write_ladder import (
+    FOLLOWERS,
+    QUEUE,
+    WAITS,
+    WRITE_STAGES,
+    StallCause,
+    WriteLadder,
+    WriteRole,
+    stage_sum,
+)
 
-__all__ = ("WriteGroup", "WriteRow", "first_sentence", "group_words", "stall_words", "write_groups", "write_rows")
+__all__ = (
+    "CAUSE_HEADS", "WriteGroup", "WriteRow", "cause_cells", "first_sentence", "group_words", "stall_words",
+    "write_groups", "write_rows",
+)  # fmt: skip
 
+CAUSE_HEADS = ("held back by", "column family", "cause", "times", "in all, ms", "longest, ms", "first at, s")
 # Sizes of groups that are named one by one.
 _SIZES = 6
 # Stages in the first sentence.
@@ -119,3 +132,10 @@ def stall_words(ladder: WriteLadder) -> list[str]:
             mean, most = stage.sum_ns / stage.count / 1e6, stage.most_ns / 1e6
             told.append(f"{stage.count:,} {plural} {words}: {mean:.2f} ms on average, at most {most:.2f} ms")
     return told
+
+
+def cause_cells(cause: StallCause) -> list[str]:
+    """A row below `CAUSE_HEADS`."""
+    how = "stop" if cause.stopped else "delay"
+    lengths = [f"{1e3 * seconds:,.1f}" for seconds in (cause.seconds, cause.longest)]
+    return [how, cause.column_family, cause.cause, f"{cause.times:,}", *lengths, f"{cause.first:.2f}"]

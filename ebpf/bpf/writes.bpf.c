@@ -133,6 +133,7 @@ static __always_inline int write_enter(struct pt_regs *context)
 	thread->stage = ENTER;
 	thread->depth = 0;
 	thread->nested = thread->leads = thread->joined = thread->in_call = 0;
+	thread->slept = 0;
 	thread->role = ROLE_UNKNOWN;
 	u8 options[2] = {};
 	bpf_probe_read_user(options, sizeof(options), (void *)ARGUMENT_AFTER_STATUS_2(context));
@@ -210,7 +211,8 @@ static __always_inline bool fits(u64 stage, u64 within)
 	case STALL:
 		return within == PREPROCESS || within == ENTER || within == REST;
 	case SYNC:
-		return within == WAL;
+		/* With two queues or unordered writes it follows the log. */
+		return within == WAL || within == REST;
 	case MEMTABLE_WAIT:
 		return within == EXIT;
 	default:

@@ -23,10 +23,12 @@ enum stage {
 	WAL,           /* the log's record made and buffered */
 	WAL_WRITE,     /* ... its write call */
 	SYNC,          /* the log synced, around the call */
-	SYNC_CALL,     /* ... the call itself: what the next three are not */
-	SYNC_DEVICE,   /* ... in it: the device writes what the thread asked it to */
+	SYNC_CALL,     /* ... the call itself: what the next five are not */
+	SYNC_DEVICE,   /* ... in it: the device writes data that the thread asked it to */
+	SYNC_META,     /* ... in it: the same of the file system's metadata */
 	SYNC_FLUSH,    /* ... in it: the device empties its cache */
-	SYNC_WAKE,     /* ... in it: the device is done, and the thread does not run yet */
+	SYNC_JOURNAL,  /* ... in it: asleep until the journal's thread has committed */
+	SYNC_WAKE,     /* ... in it: that is done, and the thread does not run yet */
 	LAUNCH,        /* the group's writers woken, each to insert its own batch */
 	MEMTABLE,      /* inserted */
 	GROUP_WAIT,    /* for the others of the group to insert */
@@ -102,6 +104,7 @@ const volatile s64 write_calls[CALLS] = { -1, -1, -1, -1, -1, -1 };
 const volatile s64 sync_calls[CALLS] = { -1, -1, -1, -1, -1, -1 };
 const volatile s64 sleep_calls[CALLS] = { -1, -1, -1, -1, -1, -1 };
 const volatile u32 preflush = 0; /* the flag of a bio that empties the device's cache first */
+const volatile u32 metadata = 0; /* and that of one with metadata of the file system */
 /* A sleep for a condition, not for a lock (linux/futex.h). */
 #define FUTEX_WAIT_BITSET 9
 /* Where a group has its size in all releases: leader, last writer, sequence and status come before. */
@@ -181,6 +184,9 @@ struct thread {
 	u32 joined;
 	u32 in_call;
 	u32 before_call; /* the stage that a system call interrupted */
+	u64 slept; /* in a sync call, for nothing that it asked the device for, since then; 0: it runs */
+	u64 committed; /* when the journal's thread woke it */
+	u32 journaled; /* it ever did */
 	u8 sync, no_log;
 };
 

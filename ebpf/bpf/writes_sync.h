@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* What is in a sync call: the device writing, the device emptying its cache, and the rest, which is the file system's. */
+/* What is in a sync call: the device writing, the device emptying its cache, a journal committed, and the rest, which is the
+ * file system's.
+ *
+ * Of ext4 the thread jbd2/DEVICE commits, and wakes who waits for that. */
 #pragma once
 
 #include "writes_clock.h"
@@ -51,7 +54,7 @@ int BPF_PROG(bio_queue, struct bio *bio)
 		return 0;
 	}
 	ADD(under_way->bios, 1);
-	turn(thread, bio->bi_opf & preflush ? SYNC_FLUSH : SYNC_DEVICE, now);
+	turn(thread, bio->bi_opf & preflush ? SYNC_FLUSH : bio->bi_opf & metadata ? SYNC_META : SYNC_DEVICE, now);
 	charge(thread, now);
 	return 0;
 }
@@ -71,19 +74,69 @@ static __always_inline void ended(struct bio *bio)
 	bpf_map_delete_elem(&bios, &key);
 }
 
-/* A thread gets a CPU, having slept for the device as a rule. */
+/* The clock of those who wait for it says at once what a thread sleeps for that waited for a journal before. */
+static __always_inline void falls_asleep(struct thread *thread)
+{
+	if (!thread || !thread->active || !thread->in_call || thread->stage != SYNC_CALL)
+		return;
+	u64 now = bpf_ktime_get_ns();
+	thread->slept = now;
+	struct clock *clock = thread->leads && thread->journaled ? bpf_map_lookup_elem(&clocks, &thread->queue) : 0;
+	if (clock && clock->owner == thread->writer)
+		advance(clock, thread->writer, SYNC_JOURNAL, now);
+}
+
+static __always_inline void wakes_up(struct thread *thread)
+{
+	u64 slept = thread->slept, committed = thread->committed;
+	thread->slept = 0;
+	if (thread->stage != SYNC_CALL)
+		return;
+	u64 now = bpf_ktime_get_ns();
+	if (committed >= slept && committed <= now) {
+		turn(thread, SYNC_JOURNAL, slept);
+		turn(thread, SYNC_WAKE, committed);
+	}
+	turn(thread, SYNC_CALL, now);
+}
+
+/* A thread gets a CPU, having slept for the device or the journal as a rule. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (gate != OPEN)
 		return 0;
+	if (!preempt)
+		falls_asleep(bpf_task_storage_get(&threads, prev, 0, 0));
 	struct thread *thread = bpf_task_storage_get(&threads, next, 0, 0);
-	if (!thread || !thread->active || (thread->stage != SYNC_DEVICE && thread->stage != SYNC_FLUSH))
+	if (!thread || !thread->active)
+		return 0;
+	if (thread->slept)
+		wakes_up(thread);
+	if (thread->stage < SYNC_DEVICE || thread->stage > SYNC_FLUSH)
 		return 0;
 	u64 now = bpf_ktime_get_ns(), task = (u64)next;
 	struct under_way *under_way = bpf_map_lookup_elem(&syncing, &task);
 	if (under_way && settle(thread, under_way, SYNC_WAKE, now))
 		turn(thread, SYNC_CALL, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(journal_waking, struct task_struct *task)
+{
+	static const char journal[5] = "jbd2/";
+	if (gate != OPEN)
+		return 0;
+	struct task_struct *waker = bpf_get_current_task_btf();
+	for (u32 i = 0; i < sizeof(journal); i++)
+		if (waker->comm[i] != journal[i])
+			return 0;
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (thread && thread->active && thread->slept) {
+		thread->journaled = 1;
+		thread->committed = bpf_ktime_get_ns();
+	}
 	return 0;
 }
 

@@ -163,7 +163,10 @@ fn opened<'obj>(
         libc::SYS_msync,
     ]);
     rodata.sleep_calls[..2].copy_from_slice(&[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]);
-    rodata.preflush = RequestFlags::of(&kernel_btf()?).masks().get("preflush").copied().unwrap_or(0);
+    let flags = RequestFlags::of(&kernel_btf()?);
+    let masks = flags.masks();
+    rodata.preflush = masks.get("preflush").copied().unwrap_or(0);
+    rodata.metadata = masks.get("meta").copied().unwrap_or(0);
     open.progs.waking.set_autoload(!plan.state_seen());
     for program in ["write", "join", "stage", "state"] {
         uprobes::enable(open.open_object_mut(), program, way);

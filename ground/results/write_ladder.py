@@ -12,8 +12,8 @@ from ground.results.ladder import Trap
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "WatchedFunction", "WriteLadder", "WritePilot",
-    "WriteRole", "WriteStage", "WriteStageName", "read_write_ladder", "stage_sum",
+    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "StallCause", "WatchedFunction", "WriteLadder",
+    "WritePilot", "WriteRole", "WriteStage", "WriteStageName", "read_write_ladder", "stage_sum",
 )  # fmt: skip
 
 
@@ -36,10 +36,12 @@ WRITE_STAGES: Mapping[str, WriteStageName] = {
     "stop": WriteStageName("stall: stop", "asleep until a flush or a compaction ends", "stall"),
     "wal": WriteStageName("log record", "batches merged, record made and buffered", "log"),
     "wal_write": WriteStageName("log write call", "record handed to the kernel", "log"),
-    "sync_device": WriteStageName("log sync: device", "the device writes what the sync call asked it to", "log"),
+    "sync_device": WriteStageName("log sync: device", "the device writes the data", "log"),
+    "sync_meta": WriteStageName("log sync: metadata", "the device writes the file system's metadata", "log"),
     "sync_flush": WriteStageName("log sync: flush", "the device empties its cache", "log"),
-    "sync_wake": WriteStageName("log sync: wake-up", "the device is done, the thread does not run yet", "log"),
-    "sync_call": WriteStageName("log sync: file system", "the rest of the call: file system, its journal", "log"),
+    "sync_journal": WriteStageName("log sync: journal", "asleep until the journal's thread has committed", "log"),
+    "sync_wake": WriteStageName("log sync: wake-up", "these are done, the thread does not run yet", "log"),
+    "sync_call": WriteStageName("log sync: file system", "the rest of the call: the file system's own work", "log"),
     "sync": WriteStageName("log sync: engine", "around the call", "log"),
     "launch": WriteStageName("wake the group", "its writers woken, each to insert", "engine"),
     "memtable": WriteStageName("memtable", "inserted", "memtable"),
@@ -56,13 +58,15 @@ WAITS: Mapping[str, WriteStageName] = {
     "in_queue": WriteStageName("entering the queue", "it was empty; what no leader's stage accounts for", "queue"),
 }
 # Stages that are system calls: what they are of is watched from outside of the process.
-CALLS = ("wal_write", "sync_call", "sync_device", "sync_flush", "sync_wake", "delay", "stop")
+CALLS = (
+    "wal_write", "sync_call", "sync_device", "sync_meta", "sync_flush", "sync_journal", "sync_wake", "delay", "stop",
+)  # fmt: skip
 
 ROLES: Mapping[str, str] = {
     "leader": "wrote the log for its group",
     "memtable_leader": "another wrote the log, it inserted for its group",
     "parallel": "inserted its own batch beside others of its group",
-    "done": "its leader did everything",
+    "done": "its leader did everything (unordered writes: but the memtable)",
     "role_unknown": "its state could not be read, or it was in no queue",
 }
 FOLLOWERS = ("memtable_leader", "parallel", "done")
@@ -202,6 +206,22 @@ class WriteLadder:
     def stepped(self) -> list[WatchedFunction]:
         """Watched functions whose entry is dear to trap."""
         return [one for one in self.functions if one.stepped and one.stage != "state"]
+
+
+@dataclass(frozen=True)
+class StallCause:
+    """Stalls of one cause within the window, by the engine's own log. first: seconds from the window's begin
+
+    stopped: no write goes on; otherwise they are slowed down, and writers sleep through a part of it
+    """
+
+    stopped: bool
+    cause: str
+    column_family: str
+    times: int
+    seconds: float
+    longest: float
+    first: float
 
 
 def stage_sum(roles: Iterable[WriteRole], name: str, waits: bool = False) -> WriteStage:

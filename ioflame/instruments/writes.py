@@ -12,11 +12,13 @@ from ebpf.writes import WRITE_DEPTHS, WritesRequest, write_checks, writes_observ
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
+from ground.results.jobs import RunJobs, read_run_jobs
 from ground.results.run import Run
-from ground.results.write_ladder import QUEUE, WriteLadder, read_write_ladder
+from ground.results.write_ladder import QUEUE, StallCause, WriteLadder, read_write_ladder
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
+from ioflame.analysis.write_stalls import stall_causes
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
@@ -34,56 +36,58 @@ are told apart (2 functions); where even these take more than 5 % of a CPU it is
 """
 
 _EXAMPLE = """
-ioflame ebpf writes --pid 15801 --seconds 3 --force
+ioflame ebpf writes --pid 3379 --seconds 4 --force
 (db_bench fillrandom, 4 threads, --sync=1 --enable_pipelined_write=false, on a busy VM of 2 CPUs)
 
-Writes (us; process 15801, 3.0 s, 4 threads, all stages)
-a write takes 1,048.5 us on average: log sync: wake-up 61.5 %, log sync: device 8.0 %, wait for the group 7.6 %
+Writes (us; process 3379, 4.0 s, 4 threads, all stages)
+a write takes 2,588.9 us on average: log sync: wake-up 82.5 %, wait for the group 3.3 %, log sync: device 2.5 %
   (a stage is its own, or its leader's while it waits)
-11,403 writes, 11,403 with sync, 0 without log
-2.58 writes a group on average, n 4,413 (1: 18.4 %, 2: 24.8 %, 3: 36.8 %, 4: 20.0 %)
+6,174 writes, 6,174 with sync, 0 without log
+2.55 writes a group on average, n 2,419 (1: 24.3 %, 2: 20.1 %, 3: 31.5 %, 4: 24.1 %)
 
-  us a write                       leaders  followers     all    share       n  longest
-  before the queue                    1.62       1.57    1.59    0.2 %  11,403      508
-  queue of writers                  522.67     846.58  721.22   68.8 %  11,403    98786
-    leader: prepare                   0.01       3.49    2.15    0.2 %   7,004     4239
-    leader: log record                1.29       8.92    5.97    0.6 %  10,509     1454
-    leader: log write call            0.34       5.36    3.42    0.3 %   7,204     2252
-    leader: log sync: device         37.87      73.66   59.81    5.7 %  10,478     2403
-    leader: log sync: flush          28.18      51.28   42.34    4.0 %  10,508     9405
-    leader: log sync: wake-up       344.24     570.54  482.96   46.1 %  10,509    97839
-    leader: log sync: file system     6.47      14.89   11.63    1.1 %  10,509     6166
-    leader: log sync: engine          3.42       6.82    5.50    0.5 %  10,509     2511
-    leader: wake the group           37.70      22.09   28.13    2.7 %   9,698     5210
-    leader: memtable                  7.85       3.58    5.23    0.5 %   6,172     1299
-    leader: wait for the group       14.90       2.74    7.44    0.7 %   3,799     3430
-    leader: leave                     0.74       0.52    0.60    0.1 %   4,537       64
-    leader: rest                      4.29       7.16    6.05    0.6 %  10,493      153
-    no leader                         0.06      34.19   20.98    2.0 %   6,871     5115
-    wake-up                          34.84      41.34   38.82    3.7 %  10,512     5177
-    entering the queue                0.46       0.00    0.18    0.0 %     899      159
-  prepare                             2.61          -    1.01    0.1 %   4,413     4239
-  log record                          8.28          -    3.20    0.3 %   4,413     1454
-  log write call                      5.14          -    1.99    0.2 %   4,413     2252
-  log sync: device                   61.63          -   23.85    2.3 %   4,413     2403
-  log sync: flush                    36.87          -   14.27    1.4 %   4,413     9376
-  log sync: wake-up                 419.23          -  162.24   15.5 %   4,413    97775
-  log sync: file system              11.71          -    4.53    0.4 %   4,413     5568
-  log sync: engine                    5.33          -    2.06    0.2 %   4,413     2509
-  wake the group                     47.31          -   18.31    1.7 %   3,602     5210
-  memtable                           10.03      10.85   10.53    1.0 %  11,403     3482
-  wait for the group                 57.57      81.66   72.34    6.9 %  10,592     7153
-  leave                               7.21       2.57    4.37    0.4 %   4,413     3598
-  rest                               10.41       4.82    6.98    0.7 %  11,403     1160
-  all                               1207.6     948.05  1048.5  100.0 %  11,403    99044
+  us a write                       leaders  followers     all    share      n  longest
+  before the queue                    1.81       1.88    1.85    0.1 %  6,174      213
+  queue of writers                  1353.1     2198.6  1867.4   72.1 %  6,174    57199
+    leader: prepare                   0.00       1.76    1.07    0.0 %  3,760       29
+    leader: log record                1.42      10.58    6.99    0.3 %  5,589      125
+    leader: log write call            0.03       6.16    3.76    0.1 %  3,767      162
+    leader: log sync: device         26.60      56.23   44.62    1.7 %  5,510     2501
+    leader: log sync: metadata       31.46      52.41   44.20    1.7 %  5,589     9246
+    leader: log sync: flush          25.46      45.50   37.65    1.5 %  5,589     3433
+    leader: log sync: wake-up       1160.7     1884.7  1601.0   61.8 %  5,589    47331
+    leader: log sync: file system    11.48      23.78   18.96    0.7 %  5,589     3861
+    leader: log sync: engine          4.86       9.82    7.88    0.3 %  5,589      256
+    leader: wake the group           32.10      22.35   26.17    1.0 %  4,999     3779
+    leader: memtable                  8.51       4.88    6.31    0.2 %  3,480      119
+    leader: wait for the group       12.71       3.63    7.19    0.3 %  1,726     9308
+    leader: leave                     0.94       0.72    0.81    0.0 %  2,764       18
+    leader: rest                      5.76       9.60    8.10    0.3 %  5,578      128
+    no leader                         0.05      28.42   17.31    0.7 %  3,756     5449
+    wake-up                          30.35      38.11   35.07    1.4 %  5,590     9868
+    entering the queue                0.65          -    0.25    0.0 %    585      301
+  prepare                             1.73          -    0.68    0.0 %  2,419       29
+  log record                          9.54          -    3.74    0.1 %  2,419      125
+  log write call                      6.04          -    2.36    0.1 %  2,419      162
+  log sync: device                   51.28          -   20.09    0.8 %  2,419     2447
+  log sync: metadata                 39.36          -   15.42    0.6 %  2,419     9237
+  log sync: flush                    32.36          -   12.68    0.5 %  2,419     3433
+  log sync: wake-up                 1365.6          -  535.06   20.7 %  2,419    43775
+  log sync: file system              19.11          -    7.49    0.3 %  2,419     3833
+  log sync: engine                    7.43          -    2.91    0.1 %  2,419      207
+  wake the group                     42.07          -   16.48    0.6 %  1,830     3777
+  memtable                           10.69      11.98   11.47    0.4 %  6,174     2635
+  wait for the group                 58.52      89.37   77.29    3.0 %  5,585    10059
+  leave                              11.44       2.28    5.87    0.2 %  2,419     5506
+  rest                               12.89       5.17    8.20    0.3 %  6,174      163
+  all                               3023.0     2309.3  2588.9  100.0 %  6,174    57384
 
-  writes        n    mean     p50     p99  p99.9    max
-  leader    4,413  1207.6  364.90  8351.6  63530  99044  wrote the log for its group
-  parallel  6,990  948.05  304.41  7958.9  34084  98884  inserted its own batch beside others of its group
+  writes        n    mean     p50    p99  p99.9    max
+  leader    2,419  3023.0  376.32  16217  28092  57377  wrote the log for its group
+  parallel  3,755  2309.3  342.52  15749  23721  57384  inserted its own batch beside others of its group
 
-     ok  writes sum       parts 1048.50 us, write 1048.50 us
-     ok  writes queue     parts 721.22 us, wait in the queue 721.22 us
-     ok  writes cost      the probes are 7.2 of 1048.5 us (0.7 %)
+     ok  writes sum       parts 2588.94 us, write 2588.94 us
+     ok  writes queue     parts 1867.35 us, wait in the queue 1867.35 us
+     ok  writes cost      the probes are 9.8 of 2588.9 us (0.4 %)
 """
 
 
@@ -121,8 +125,14 @@ def _accounts(run: Run) -> list[Account]:
     return found
 
 
+def _causes(run: Run, ladder: WriteLadder) -> list[StallCause]:
+    path = run.path(Files.JOBS)
+    return stall_causes(read_run_jobs(path), ladder.start_ns, ladder.end_ns) if path.exists() else []
+
+
 def _text(run: Run) -> str:
-    return writes_text(_result(run))
+    ladder = _result(run)
+    return writes_text(ladder, _causes(run, ladder))
 
 
 def _tables(run: Run) -> Tables:
@@ -140,6 +150,7 @@ def _tables(run: Run) -> Tables:
         ],
         "write_stages": parts,
         "write_groups": [{"size": size, "groups": groups} for size, groups in ladder.group_sizes],
+        "write_stalls": [vars(cause) for cause in _causes(run, ladder)],
     }
 
 
@@ -168,7 +179,8 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 def _panel(seen: Observed) -> Markup:
     from viz.page.writes import writes_panel
 
-    return writes_panel(seen.the(Files.WRITES, WriteLadder))
+    ladder, jobs = seen.the(Files.WRITES, WriteLadder), seen.of(Files.JOBS, RunJobs)
+    return writes_panel(ladder, stall_causes(jobs, ladder.start_ns, ladder.end_ns) if jobs else ())
 
 
 INSTRUMENT = Instrument(
@@ -176,7 +188,7 @@ INSTRUMENT = Instrument(
     place=10,
     observer=_observer,
     result=Files.WRITES,
-    reads={Files.WRITES: read_write_ladder},
+    reads={Files.WRITES: read_write_ladder, Files.JOBS: read_run_jobs},
     analyse=_analyse,
     accounts=_accounts,
     parts={"writepath": Part("a write, stage by stage", Files.WRITES, _text, _tables)},

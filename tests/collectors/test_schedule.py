@@ -14,6 +14,7 @@ from collectors.counters import device_of
 from collectors.queries import QueryReport
 from collectors.schedule import LEAST_SECONDS, Schedule
 from ground.errors import MeasurementError
+from ground.system.observer import NullObserver
 from ground.system.process import Child, Children
 from ground.text.progress import Reporter
 from workloads.engines.rocksdb.engine import RocksDB
@@ -138,3 +139,58 @@ def test_the_queries_until_a_stop_are_known_when_it_goes_on(
     for window in (before, after):
         # A query is a millisecond or more, and a report is dated to a tick.
         assert window.counters.queries is not None and 0 < window.counters.queries <= 1100 * window.seconds
+
+
+# Queries of 1 ms, and of 4 ms while the file of the second argument is there; how many there were is in the third.
+SLOWED = """
+import os, sys, time
+count = os.open(sys.argv[3], os.O_CREAT | os.O_WRONLY)
+with open(sys.argv[1], "w") as report:
+    report.write("secs_elapsed,interval_qps\\n"); report.flush()
+    queries, last, due = 0, 0, time.monotonic() + 1
+    while True:
+        queries += 1
+        os.pwrite(count, str(queries).encode(), 0)
+        time.sleep(0.004 if os.path.exists(sys.argv[2]) else 0.001)
+        if time.monotonic() >= due:
+            report.write(f"1,{queries - last}\\n"); report.flush()
+            last, due = queries, due + 1
+"""
+
+
+class Slowing(NullObserver):
+    """Queries are slower while it is open, and it takes its time to attach and to go."""
+
+    def __init__(self, place: Path) -> None:
+        self._slow, self._count = place / "slow", place / "count"
+        self.seen: list[int] = []
+
+    def attach(self) -> None:
+        time.sleep(2.3)
+
+    def open(self) -> None:
+        self._slow.touch()
+        self.seen.append(int(self._count.read_text()))
+
+    def close(self) -> None:
+        self._slow.unlink()
+        self.seen.append(int(self._count.read_text()))
+
+    def detach(self) -> None:
+        time.sleep(2.3)
+
+
+@pytest.mark.slow
+def test_the_queries_of_a_window_that_slows_them_are_its_own(children: Children, tmp_path: Path) -> None:
+    """Shared out evenly over the time between two lines, a third too many were taken for the window's."""
+    report, observer = QueryReport(tmp_path / "report.csv", RocksDB().parse_report), Slowing(tmp_path)
+    argv = [sys.executable, "-c", SLOWED, *(str(tmp_path / name) for name in ("report.csv", "slow", "count"))]
+    child = children.start("engine", argv)
+    schedule = Schedule(child, device_of(tmp_path), report, 3600, tmp_path / "log", Reporter(quiet=True))
+    schedule.wait_until_reading()
+    schedule.observed(observer, 4)
+    schedule.finish()
+    (window,) = schedule.windows()
+    first, last = observer.seen
+    assert window.seconds > 3.4
+    assert window.counters.queries == pytest.approx(last - first, rel=0.15)

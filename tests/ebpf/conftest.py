@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.ebpf.writers import Writer
 from tests.programs import FRAMES, built, compiled
 from tests.until import until
+from tests.workloads.jars import host_library
 
 _SIZE = 64 << 20
 SOURCES = Path(__file__).parent
@@ -123,6 +125,29 @@ def start(program: Path) -> Iterator[Start]:
     for process in started:
         process.kill()
         process.wait()
+
+
+StartWriter = Callable[..., Writer]
+
+
+@pytest.fixture(scope="session")
+def writer_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("writer") / "writer"
+    return compiled(SOURCES / "writer.c", target, *FRAMES, "-Wall", "-rdynamic", "-pthread", host_library())
+
+
+@pytest.fixture
+def start_writer(writer_program: Path, tmp_path: Path) -> Iterator[StartWriter]:
+    """`start_writer(options, directory)`: a writer of a new database, whose options are as in an OPTIONS file."""
+    started: list[Writer] = []
+
+    def begin(options: str = "", directory: Path = tmp_path) -> Writer:
+        started.append(Writer(writer_program, directory / f"db{len(started)}", options))
+        return started[-1]
+
+    yield begin
+    for writer in started:
+        writer.kill()
 
 
 DB_FLAGS = [

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import Markup
 
-from ground.results.write_ladder import ROLES, WriteLadder
+from ground.results.write_ladder import ROLES, StallCause, WriteLadder
 from viz.page.rendering import absent, render, table
 from viz.svg.axes import us
 from viz.svg.stacked_bar import BarPart, stacked_bar
-from viz.write_rows import WriteGroup, WriteRow, first_sentence, group_words, stall_words, write_groups, write_rows
+from viz.write_rows import (
+    CAUSE_HEADS,
+    WriteGroup,
+    WriteRow,
+    cause_cells,
+    first_sentence,
+    group_words,
+    stall_words,
+    write_groups,
+    write_rows,
+)
 
 __all__ = ("writes_panel",)
 
@@ -16,8 +28,8 @@ _HUES = 16
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 
-def writes_panel(ladder: WriteLadder) -> Markup:
-    """Bars and tables; a sentence where no write was followed."""
+def writes_panel(ladder: WriteLadder, causes: Sequence[StallCause] = ()) -> Markup:
+    """Bars and tables; a sentence where no write was followed. causes: of stalls, where the engine's log was read"""
     if not ladder.finished:
         return absent(f"No write was followed from its start to its end in {ladder.seconds:.1f} s.")
     groups = write_groups(ladder)
@@ -47,7 +59,7 @@ def writes_panel(ladder: WriteLadder) -> Markup:
     sentence = first_sentence(ladder)
     entries = [(hue, row.label) for hue, row in zip(hues, drawn, strict=True)]
     panel = render("budget_bars.html", sentence=sentence, notes=notes, bars=bars, hues=entries)
-    return panel + _stages(ladder, groups, rows) + _roles(ladder)
+    return panel + _stages(ladder, groups, rows) + _roles(ladder) + _causes(causes)
 
 
 def _title(group: WriteGroup, groups: int) -> str:
@@ -83,3 +95,14 @@ def _roles(ladder: WriteLadder) -> Markup:
     ]  # fmt: skip
     heads = ["writes", "n", "mean, us", *(f"p{percent:g}" for percent in _PERCENTILES), "max", "what they did"]
     return table("How long writes took", heads, cells, "numbers noted")
+
+
+def _causes(causes: Sequence[StallCause]) -> Markup:
+    if not causes:
+        return Markup()
+    legend = (
+        "From the log's line until a job ends after which the log does not repeat it. Writers sleep through all of a "
+        "stop, and through a part of a delay: the rows stall of the stages have what they waited."
+    )
+    cells = [cause_cells(cause) for cause in causes]
+    return table("Stalls of this window, by the engine's log", list(CAUSE_HEADS), cells, "noted", legend)

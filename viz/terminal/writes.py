@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from ground.results.write_ladder import ROLES, WriteLadder
+from collections.abc import Sequence
+
+from ground.results.write_ladder import ROLES, StallCause, WriteLadder
 from viz.terminal.columns import aligned, microseconds
-from viz.write_rows import first_sentence, group_words, stall_words, write_groups, write_rows
+from viz.write_rows import (
+    CAUSE_HEADS,
+    cause_cells,
+    first_sentence,
+    group_words,
+    stall_words,
+    write_groups,
+    write_rows,
+)
 
 __all__ = ("writes_text",)
 
 _PERCENTILES = (50.0, 99.0, 99.9)
 
 
-def writes_text(ladder: WriteLadder) -> str:
-    """The tables, and what was seen of groups and stalls."""
+def writes_text(ladder: WriteLadder, causes: Sequence[StallCause] = ()) -> str:
+    """The tables, and what was seen of groups and stalls. causes: of the stalls, where the engine's log was read"""
     depth = "all stages" if ladder.full else "few stages"
     threads = f"{ladder.threads} thread{'s' * (ladder.threads != 1)}"
     lines = [f"Writes (us; process {ladder.pid}, {ladder.seconds:.1f} s, {threads}, {depth})", *ladder.notes]
@@ -26,7 +36,10 @@ def writes_text(ladder: WriteLadder) -> str:
         *filter(None, [group_words(ladder)]),
         *stall_words(ladder),
     ]
-    return "\n".join([*lines, "", _stages(ladder), "", _roles(ladder)])
+    lines += ["", _stages(ladder), "", _roles(ladder)]
+    if causes:
+        lines += ["", "Stalls of this window, by the engine's log", aligned([CAUSE_HEADS, *map(cause_cells, causes)])]
+    return "\n".join(lines)
 
 
 def _stages(ladder: WriteLadder) -> str:

@@ -14,10 +14,10 @@ use crate::uprobes::{self, Way};
 use observer::Failure;
 
 /// As results call them; the last is a clock's alone.
-pub const STAGES: [&str; 20] = names!(
+pub const STAGES: [&str; 22] = names!(
     stage[0..STAGES]:
-    ENTER JOIN PREPROCESS STALL DELAY STOP WAL WAL_WRITE SYNC SYNC_CALL SYNC_DEVICE SYNC_FLUSH SYNC_WAKE LAUNCH MEMTABLE GROUP_WAIT EXIT MEMTABLE_WAIT
-    REST HAND_OVER
+    ENTER JOIN PREPROCESS STALL DELAY STOP WAL WAL_WRITE SYNC SYNC_CALL SYNC_DEVICE SYNC_META SYNC_FLUSH SYNC_JOURNAL SYNC_WAKE LAUNCH
+    MEMTABLE GROUP_WAIT EXIT MEMTABLE_WAIT REST HAND_OVER
 );
 /// Functions that are no stage.
 const WRITE: &str = "write";
