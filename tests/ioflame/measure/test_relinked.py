@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -19,6 +20,32 @@ from ioflame.measure.job import Job
 def arm(name: str, *, released: bool = False) -> PlannedArm:
     build = SimpleNamespace(library=Path(f"/builds/{name}/engine.so"), released={"origin": "1"} if released else {})
     return PlannedArm(name, name, cast(Job, SimpleNamespace(build=build)), {}, cast(RunRecord, None))
+
+
+@dataclass
+class _Job:
+    """As much of a job as linking takes: an engine that counts what it inspects."""
+
+    build: SimpleNamespace
+    inspected: list[Path] = field(default_factory=list)
+
+    @property
+    def engine(self) -> _Job:
+        return self
+
+    def inspect(self, binary: Path) -> SimpleNamespace:
+        self.inspected.append(binary)
+        return SimpleNamespace(path=binary, library=None)
+
+
+def test_a_session_links_and_inspects_an_arm_once_however_many_processes_it_has(tmp_path: Path) -> None:
+    job = _Job(SimpleNamespace(path=Path("/builds/client"), library=None))
+    arms = [PlannedArm(name, name, cast(Job, job), {}, cast(RunRecord, None)) for name in ("a", "b")]
+    linked_by = 'echo "$IOFLAME_ARM" >> "$(dirname "$(dirname "$IOFLAME_OUT")")/linked"; touch "$IOFLAME_OUT"'
+    links = Relinked(linked_by, 7, 2, tmp_path)
+    builds = [links.linked(one).job.build.path for one in (*arms, *arms)]
+    assert builds == 2 * [tmp_path / "s02-a" / "client", tmp_path / "s02-b" / "client"]
+    assert job.inspected == builds[:2] and (tmp_path / "linked").read_text().split() == ["a", "b"]
 
 
 def test_command_lines_and_releases_are_refused() -> None:
