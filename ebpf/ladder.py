@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ebpf.backends import choose_backend
 from ebpf.ladder_bpftrace import bpftrace_ladder
+from ebpf.losses import loss_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import HostError, UsageError
 from ground.results.checks import Check, Verdict
@@ -196,16 +197,10 @@ def _other_classes(ladder: Ladder) -> Iterator[Check]:
 
 
 def _lost(ladder: Ladder) -> Iterator[Check]:
-    lost = {name: count for name, count in ladder.losses.items() if count and name.startswith("lost_")}
-    if lost:
-        words = ", ".join(f"{name} {count:,}" for name, count in lost.items())
-        yield Check("ladder losses", Verdict.FAILED, words, "a map of the programs was full: these are not counted")
-    else:
-        yield Check("ladder losses", Verdict.OK, "none")
-    happened = {name: count for name, count in ladder.losses.items() if count and name not in {*lost, "async_calls"}}
-    if happened:
-        words = ", ".join(f"{name} {count:,}" for name, count in happened.items())
-        yield Check("ladder oddities", Verdict.NOTE, words)
+    lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
+    odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "async_calls"}}
+    means = "a map of the programs was full: these are not counted"
+    return loss_checks("ladder", lost, odd, Verdict.FAILED, means)
 
 
 def _edges(ladder: Ladder) -> Iterator[Check]:

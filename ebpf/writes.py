@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
+from ebpf.losses import loss_checks
 from ebpf.observer import CoreObserver
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
@@ -166,12 +167,7 @@ def _cost(ladder: WriteLadder) -> Iterator[Check]:
 
 
 def _lost(ladder: WriteLadder) -> Iterator[Check]:
-    lost = {name: count for name, count in ladder.losses.items() if count and name.startswith("lost_")}
-    if lost:
-        words = ", ".join(f"{name} {count:,}" for name, count in lost.items())
-        yield Check("writes losses", Verdict.FAILED, words, "a map of the programs was full: these are not counted")
-    else:
-        yield Check("writes losses", Verdict.OK, "none")
-    odd = {name: count for name, count in ladder.losses.items() if count and name not in lost}
-    if odd:
-        yield Check("writes oddities", Verdict.NOTE, ", ".join(f"{name} {count:,}" for name, count in odd.items()))
+    lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
+    odd = {name: count for name, count in ladder.losses.items() if name not in lost}
+    means = "a map of the programs was full: these are not counted"
+    return loss_checks("writes", lost, odd, Verdict.FAILED, means)
