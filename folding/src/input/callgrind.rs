@@ -2,8 +2,8 @@
 //!
 //! The format is that of "Callgrind Format Specification" in valgrind's manual.
 
-use super::{Source, lines::LineReader};
-use crate::collector::{Collector, Options, SampleHead, Weight};
+use super::{Source, lines::LineReader, refuse_lacking};
+use crate::collector::{Collector, SampleHead, Weight};
 use crate::dso;
 use crate::error::Error;
 use crate::frame::Frame;
@@ -100,7 +100,12 @@ fn numbered(written: &[u8]) -> (Option<u64>, &[u8]) {
 
 impl Source for Callgrind {
     fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
-        refuse_what_it_lacks(collector.options())?;
+        let options = collector.options();
+        let lacking = [
+            (options.weight == Weight::Count, "--weight count", "samples: each cost is a count"),
+            (options.slice.is_some(), "--slices", "times"),
+        ];
+        refuse_lacking("callgrind's output", options, &lacking)?;
         self.positions = 1;
         let mut lines = LineReader::new(input);
         let mut number = 0_u64;
@@ -307,20 +312,4 @@ fn callers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn is_address(name: &[u8]) -> bool {
     name.strip_prefix(b"0x")
         .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
-}
-
-fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
-    let lacking = [
-        (options.weight == Weight::Count, "--weight count", "samples: each cost is a count"),
-        (options.time.is_some(), "--time", "times"),
-        (!options.skip_time.is_empty(), "--skip-time", "times"),
-        (options.intervals.is_some(), "--intervals", "times"),
-        (options.slice.is_some(), "--slices", "times"),
-    ];
-    match lacking.iter().find(|(asked, ..)| *asked) {
-        Some((_, option, what)) => {
-            Err(Error::usage(format!("callgrind's output has no {what}, so {option} cannot be had of it")))
-        }
-        None => Ok(()),
-    }
 }
