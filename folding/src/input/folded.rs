@@ -41,7 +41,7 @@ impl Source for Folded {
     fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
         let options = collector.options();
         let lacking = [
-            (options.event.is_some(), "--event", "its event"),
+            (options.event.is_some(), "--event", "event"),
             (options.weight == Weight::Count, "--weight count", "numbers of samples"),
             (!options.only_pids.is_empty(), "--only-pid", "processes"),
             (options.label != Label::Comm, "--pid and --tid", "processes and threads"),

@@ -25,7 +25,7 @@ pub trait Source {
 }
 
 /// Refuses what cannot be had of an input that has no times, and the others of `lacking` that were asked for: each with
-/// its option and what the input does not tell.
+/// its option and what the input does not have.
 fn refuse_lacking(input: &str, options: &Options, lacking: &[(bool, &str, &str)]) -> Result<(), Error> {
     let times = [
         (options.time.is_some(), "--time", "times"),
@@ -34,7 +34,7 @@ fn refuse_lacking(input: &str, options: &Options, lacking: &[(bool, &str, &str)]
     ];
     match times.iter().chain(lacking).find(|(asked, ..)| *asked) {
         Some((_, option, what)) => {
-            Err(Error::usage(format!("{input} does not tell {what}, so {option} cannot be had of it")))
+            Err(Error::usage(format!("{input} has no {what}: use {option} on a recording")))
         }
         None => Ok(()),
     }
