@@ -174,7 +174,7 @@ def _stepped(ladder: Ladder) -> Iterator[Check]:
             "ladder traps",
             verdict,
             f"{names}: single-stepped, {cost}",
-            "its first instruction is none that the kernel emulates; the stage after it holds the time",
+            "the kernel cannot emulate its first instruction: the trap's time is in the stage after it",
             "a build with frame pointers (-fno-omit-frame-pointer)",
         )
 
@@ -250,7 +250,7 @@ def _device(ladder: Ladder) -> Iterator[Check]:
             "ladder and device",
             Verdict.FAILED,
             f"queue and device by the ladder are {100 * (1 - share):.1f} % of the device's time by diskstats",
-            "the parts are larger than the whole: the reads that were followed do not stand for the others",
+            "the parts are larger than the whole: the followed reads do not represent the others",
             "a longer window"
             + Setting.LADDER_SAMPLE.where_known(f", or every query followed ({Setting.LADDER_SAMPLE.to(1)})"),
         )

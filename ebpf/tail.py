@@ -114,7 +114,7 @@ def _counted(recorded: Recorded) -> Iterator[Check]:
             "tail sum",
             Verdict.FAILED,
             f"the parts of {recorded.uneven:,} queries are more than the whole",
-            "waits that overlap: these figures do not hold",
+            "waits that overlap: these figures are wrong",
         )
     else:
         yield Check("tail sum", Verdict.OK, "the parts of every record add up to it")
@@ -141,7 +141,7 @@ def _lost(recorded: Recorded) -> Iterator[Check]:
     lost = {name: recorded.losses.get(name, 0) for name in _LOST}
     odd = {name: recorded.losses.get(name, 0) for name in _ODD} | {"still_open": recorded.still_open}
     verdict = Verdict.FAILED if lost["lost_thread"] or lost["unread"] else Verdict.WARN
-    means = "a ring or a map was full: kept records stand for the lost ones, which may have been others"
+    means = "a ring or a map was full: kept records are weighted for the lost ones, which may have differed"
     return loss_checks(
         "tail", lost, odd, verdict, means, "a larger --threshold-us, or fewer queries followed: --sample"
     )

@@ -177,7 +177,7 @@ def _listed(whose: Whose) -> Iterator[Check]:
         yield Check(
             "whose unlisted",
             Verdict.NOTE,
-            f"{whose.unlisted:,} requests of files in {whose.directory} that are none of its engine's",
+            f"{whose.unlisted:,} requests of files in {whose.directory} that are not its engine's",
             "neither a listing nor their names say what they are",
         )
     if whose.moved:

@@ -72,7 +72,7 @@ def _counted(ladder: WriteLadder) -> Iterator[Check]:
             "writes window",
             Verdict.FAILED,
             f"{ladder.total_ns / 1e9:.3f} s of writes by {ladder.threads} threads in {ladder.seconds:.3f} s",
-            "more than there is: these figures do not hold",
+            "more than there is: these figures are wrong",
         )
     if ladder.process_ended:
         yield Check("writes window", Verdict.WARN, f"process {ladder.pid} ended in the window")
@@ -95,7 +95,7 @@ def _adds_up(ladder: WriteLadder) -> Iterator[Check]:
             name,
             Verdict.OK if sound else Verdict.FAILED,
             f"parts {parts / ladder.finished / 1e3:.2f} us, {of} {whole / ladder.finished / 1e3:.2f} us",
-            "" if sound else "the parts do not add up to the whole: these figures do not hold",
+            "" if sound else "the parts do not add up to the whole: these figures are wrong",
         )
 
 
@@ -162,7 +162,7 @@ def _cost(ladder: WriteLadder) -> Iterator[Check]:
             "writes traps",
             Verdict.WARN,
             f"{names}: single-stepped, {ladder.trap.stepped_ns / 1e3:.1f} us a call",
-            "its first instruction is none that the kernel emulates; the stage after it holds the time",
+            "the kernel cannot emulate its first instruction: the trap's time is in the stage after it",
         )
 
 

@@ -65,7 +65,7 @@ class Relinked:
             return
         why = f"exit code {done.returncode}" if done.returncode else f"it made no {out.name}"
         raise MeasurementError(
-            f"--relink: {why}; it said: {(done.text + done.errors).strip()[-_SAID:] or 'nothing'}",
+            f"--relink: {why}; its output: {(done.text + done.errors).strip()[-_SAID:] or 'none'}",
             means=f"session {self.session} has no link of arm {arm.name}; sessions before it are kept",
             mend=f"{shlex.join(argv)}   (what was run)",
         )
@@ -90,7 +90,7 @@ def refuse_relinking(factor: str, arms: list[PlannedArm]) -> None:
     released = next((arm for arm in arms if arm.job.build.released), None)
     if released is not None:
         raise UsageError(
-            f"--relink: {released.name} is a release, whose objects are not at hand",
+            f"--relink: {released.name} is a release, without its object files",
             means="where its linker put functions is a part of the difference; nothing was started",
             mend="builds of your own, or without --relink",
         )

@@ -52,7 +52,7 @@ def test_command_lines_and_releases_are_refused() -> None:
     refuse_relinking(BUILD, [arm("a"), arm("b")])
     with pytest.raises(UsageError, match="whole command lines"):
         refuse_relinking(COMMAND_LINE, [arm("a")])
-    with pytest.raises(UsageError, match="b is a release, whose objects are not at hand") as refused:
+    with pytest.raises(UsageError, match="b is a release, without its object files") as refused:
         refuse_relinking(BUILD, [arm("a"), arm("b", released=True)])
     assert "a part of the difference" in (refused.value.means or "")
 
@@ -60,8 +60,8 @@ def test_command_lines_and_releases_are_refused() -> None:
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("echo no objects; exit 3", "exit code 3; it said: no objects"),
-        ("true", "it made no engine.so; it said: nothing"),
+        ("echo no objects; exit 3", "exit code 3; its output: no objects"),
+        ("true", "it made no engine.so; its output: none"),
     ],
 )
 def test_a_command_that_makes_no_link_is_told_with_what_was_run(tmp_path: Path, command: str, why: str) -> None:
