@@ -81,7 +81,7 @@ class Schedule(Windows):
                 if time.monotonic() > deadline:
                     raise MeasurementError(
                         f"the engine did not begin its queries within {_OPEN_SECONDS:.0f} s",
-                        means=f"it said last: {self._last_words()}",
+                        means=f"its last output: {self._last_words()}",
                         mend=f"read {shlex.quote(str(self._log))}",
                     )
         # Its first line is seen up to a second late at most; the margin at its end is more.
@@ -208,20 +208,20 @@ class Schedule(Windows):
             end = f"its wrapper {self._child.argv[0]} runs on" if self._child.running else self._child.describe_end()
             return MeasurementError(
                 f"the workload ended in the middle of the measurement: {end}",
-                means=f"the windows before are kept; it said last: {self._last_words()}",
+                means=f"the windows before are kept; its last output: {self._last_words()}",
                 mend=again,
             )
         self._report.poll()
         if self._report.seconds >= self._lifetime - _END_SECONDS:
             return MeasurementError(
-                "the workload came to its own end before the last window did",
+                "the workload ended before the last window did",
                 means="starting and ending what watches took longer than was planned for: this host is too busy",
                 mend="run it again when the host is quieter   (uptime)",
             )
         lasted = f"after {self._report.seconds:.0f} s of queries" if self._report.begun else "before its first query"
         return MeasurementError(
             f"{self._child.name} ended {lasted}, with exit code 0; it was asked for {self._lifetime:.0f} s",
-            means=f"{self._child.argv[0]} does not do what it was asked for; it said last: {self._last_words()}",
+            means=f"{self._child.argv[0]} did not do what it was asked to; its last output: {self._last_words()}",
             mend=again,
         )
 

@@ -11,7 +11,7 @@ from ground.results.checks import Check, Verdict
 __all__ = ("ebpf_checks",)
 
 _LATER = "latency histograms need one of the backends; a CPU profile does not"
-_OPTIONAL = {"bcc": "a second opinion is not to be had; nothing else needs it"}
+_OPTIONAL = {"bcc": "no second measurement by bcc; nothing else needs it"}
 
 
 def ebpf_checks() -> Iterator[Check]:

@@ -11,6 +11,7 @@ from ebpf.backends import choose_backend
 from ebpf.diskstats import not_counted, requests_between
 from ebpf.iolat_bcc import BccIoLatency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
+from ebpf.losses import losses_words, unseen_verdict
 from ebpf.observer import CoreObserver
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import IoLatency
@@ -26,8 +27,6 @@ EVENTS_CHECK = "iolat events"
 _FEWEST_FOR_MEAN = 1000
 # How far its mean may be from ours: the block layer reads the clock once for all requests of a plug.
 _MEAN_TOLERANCE = 0.05
-_FEW = 0.001
-_UNSEEN = 0.02
 # What a backend loses by its nature, as a share of all requests: stated with its figures, an error above that.
 _LOSES = {"bpftrace": 0.10}
 
@@ -107,32 +106,23 @@ def _counted(latency: IoLatency) -> Iterator[Check]:
 
 def _lost(latency: IoLatency) -> Check:
     total = sum(row.total.count for row in latency.rows)
-    lost = {name: n for name, n in latency.losses.items() if n}
     if not latency.losses:
         return Check("iolat losses", Verdict.NOTE, f"not declared by {latency.backend}", "see the coverage")
-    if not lost:
+    words, lost = losses_words(latency.losses, _LOSSES), sum(latency.losses.values())
+    if not words:
         return Check("iolat losses", Verdict.OK, f"none in {total:,} requests")
-    words = ", ".join(f"{_LOSSES.get(name, name)} {n:,}" for name, n in lost.items())
     # Requests that took longer than the settling before the window began unseen: a few are no fault.
-    if set(lost) <= {"no_start", "no_end"}:
-        # Seen on 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one.
-        few = sum(lost.values()) <= max(_FEW * total, 2)
-        if few or sum(lost.values()) <= _UNSEEN * total:
-            verdict = Verdict.NOTE if few else Verdict.WARN
+    if {name for name, n in latency.losses.items() if n} <= {"no_start", "no_end"}:
+        verdict = unseen_verdict(lost, total)
+        if verdict is not None:
             return Check("iolat losses", verdict, f"{words}, of {total:,}", "they are not in the figures")
-    verdict = Verdict.WARN if sum(lost.values()) <= _LOSES.get(latency.backend, 0) * total else Verdict.FAILED
+    verdict = Verdict.WARN if lost <= _LOSES.get(latency.backend, 0) * total else Verdict.FAILED
     return Check("iolat losses", verdict, f"{words}, of {total:,}", "the figures are of the rest alone")
 
 
 _LOSSES = {
-    "lost_start": "requests that did not fit into the map of those in flight:",
     "lost_kind": "requests of a kind that did not fit into the map of kinds:",
-    "no_start": "ended without a start that was seen:",
-    "no_end": "ended without an end that was seen:",
-    "negative": "ended before they began:",
     "overflow": "longer than 137 s:",
-    "missed": "events missed because the program was already running on that CPU:",
-    "lost_process": "children that did not fit into the map of processes:",
     "collided": "requests lost because another of the same block, or its end, could not be distinguished:",
 }
 

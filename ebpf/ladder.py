@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ebpf.backends import choose_backend
 from ebpf.ladder_bpftrace import bpftrace_ladder
+from ebpf.losses import loss_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import HostError, UsageError
 from ground.results.checks import Check, Verdict
@@ -173,7 +174,7 @@ def _stepped(ladder: Ladder) -> Iterator[Check]:
             "ladder traps",
             verdict,
             f"{names}: single-stepped, {cost}",
-            "its first instruction is none that the kernel emulates; the stage after it holds the time",
+            "the kernel cannot emulate its first instruction: the trap's time is in the stage after it",
             "a build with frame pointers (-fno-omit-frame-pointer)",
         )
 
@@ -196,16 +197,10 @@ def _other_classes(ladder: Ladder) -> Iterator[Check]:
 
 
 def _lost(ladder: Ladder) -> Iterator[Check]:
-    lost = {name: count for name, count in ladder.losses.items() if count and name.startswith("lost_")}
-    if lost:
-        words = ", ".join(f"{name} {count:,}" for name, count in lost.items())
-        yield Check("ladder losses", Verdict.FAILED, words, "a map of the programs was full: these are not counted")
-    else:
-        yield Check("ladder losses", Verdict.OK, "none")
-    happened = {name: count for name, count in ladder.losses.items() if count and name not in {*lost, "async_calls"}}
-    if happened:
-        words = ", ".join(f"{name} {count:,}" for name, count in happened.items())
-        yield Check("ladder oddities", Verdict.NOTE, words)
+    lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
+    odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "async_calls"}}
+    means = "a map of the programs was full: these are not counted"
+    return loss_checks("ladder", lost, odd, Verdict.FAILED, means)
 
 
 def _edges(ladder: Ladder) -> Iterator[Check]:
@@ -255,7 +250,7 @@ def _device(ladder: Ladder) -> Iterator[Check]:
             "ladder and device",
             Verdict.FAILED,
             f"queue and device by the ladder are {100 * (1 - share):.1f} % of the device's time by diskstats",
-            "the parts are larger than the whole: the reads that were followed do not stand for the others",
+            "the parts are larger than the whole: the followed reads do not represent the others",
             "a longer window"
             + Setting.LADDER_SAMPLE.where_known(f", or every query followed ({Setting.LADDER_SAMPLE.to(1)})"),
         )

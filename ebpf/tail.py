@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
+from ebpf.losses import loss_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
@@ -113,7 +114,7 @@ def _counted(recorded: Recorded) -> Iterator[Check]:
             "tail sum",
             Verdict.FAILED,
             f"the parts of {recorded.uneven:,} queries are more than the whole",
-            "waits that overlap: these figures do not hold",
+            "waits that overlap: these figures are wrong",
         )
     else:
         yield Check("tail sum", Verdict.OK, "the parts of every record add up to it")
@@ -137,18 +138,10 @@ def _cost(recorded: Recorded) -> Iterator[Check]:
 
 
 def _lost(recorded: Recorded) -> Iterator[Check]:
-    lost = {name: recorded.losses.get(name, 0) for name in _LOST if recorded.losses.get(name)}
-    if lost:
-        verdict = Verdict.FAILED if lost.keys() & {"lost_thread", "unread"} else Verdict.WARN
-        words = ", ".join(f"{name} {count:,}" for name, count in lost.items())
-        means = "a ring or a map was full: kept records stand for the lost ones, which may have been others"
-        yield Check(
-            "tail losses", verdict, words, means, "a larger --threshold-us, or fewer queries followed: --sample"
-        )
-    else:
-        yield Check("tail losses", Verdict.OK, "none")
-    odd = {name: recorded.losses.get(name, 0) for name in _ODD if recorded.losses.get(name)}
-    if recorded.still_open:
-        odd["still_open"] = recorded.still_open
-    if odd:
-        yield Check("tail oddities", Verdict.NOTE, ", ".join(f"{name} {count:,}" for name, count in odd.items()))
+    lost = {name: recorded.losses.get(name, 0) for name in _LOST}
+    odd = {name: recorded.losses.get(name, 0) for name in _ODD} | {"still_open": recorded.still_open}
+    verdict = Verdict.FAILED if lost["lost_thread"] or lost["unread"] else Verdict.WARN
+    means = "a ring or a map was full: kept records are weighted for the lost ones, which may have differed"
+    return loss_checks(
+        "tail", lost, odd, verdict, means, "a larger --threshold-us, or fewer queries followed: --sample"
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.diskstats import not_counted, requests_between
+from ebpf.losses import losses_words, unseen_verdict
 from ebpf.observer import CoreObserver
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
@@ -16,8 +17,8 @@ from ground.system.process import Children
 
 __all__ = ("WhoseRequest", "requests_observer", "whose_checks")
 
-# Of the requests, that may lack where the kernel runs no program for some events, and be no more than a note.
-_FEW, _UNSEEN = 0.001, 0.02
+# Of the requests: what is no more than a note.
+_FEW = 0.001
 _SECTOR = 512
 # The largest request of most drives.
 _LARGE = 1 << 20
@@ -70,32 +71,23 @@ def _counted(whose: Whose) -> Iterator[Check]:
 
 
 def _lost(whose: Whose) -> Check:
-    lost = {name: n for name, n in whose.losses.items() if n}
-    if not lost:
+    words = losses_words(whose.losses, _LOSSES)
+    if not words:
         return Check("whose losses", Verdict.OK, f"none in {whose.requests:,} requests")
-    words = ", ".join(f"{_LOSSES.get(name, name)} {n:,}" for name, n in lost.items())
-    few = sum(lost.values()) <= max(_FEW * whose.requests, 2)
-    # Seen on 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one. A
-    # stack less is a smaller sample.
-    harmless = set(lost) <= {"no_start", "no_end", "lost_stack", "no_stack", "lost_name"}
-    verdict = Verdict.FAILED
-    if harmless and (few or sum(lost.values()) <= _UNSEEN * whose.requests):
-        verdict = Verdict.NOTE if few else Verdict.WARN
-    return Check("whose losses", verdict, f"{words}, of {whose.requests:,}", "the figures are of the rest alone")
+    lost = {name for name, n in whose.losses.items() if n}
+    # A stack less is a smaller sample.
+    harmless = lost <= {"no_start", "no_end", "lost_stack", "no_stack", "lost_name"}
+    verdict = unseen_verdict(sum(whose.losses.values()), whose.requests) if harmless else None
+    means = "the figures are of the rest alone"
+    return Check("whose losses", verdict or Verdict.FAILED, f"{words}, of {whose.requests:,}", means)
 
 
 _LOSSES = {
-    "lost_start": "requests that did not fit into the map of those in flight:",
     "lost_record": "requests that did not fit into the ring:",
     "lost_name": "files that did not fit into the map of names:",
     "lost_direct": "direct calls whose file could not be kept:",
     "lost_stack": "stacks that did not fit into their map:",
     "no_stack": "stacks that the kernel could not walk:",
-    "no_start": "ended without a start that was seen:",
-    "no_end": "ended without an end that was seen:",
-    "negative": "ended before they began:",
-    "missed": "events missed because the program was already running on that CPU:",
-    "lost_process": "children that did not fit into the map of processes:",
     "not_kept": "requests beyond those that are kept one by one:",
 }
 
@@ -185,7 +177,7 @@ def _listed(whose: Whose) -> Iterator[Check]:
         yield Check(
             "whose unlisted",
             Verdict.NOTE,
-            f"{whose.unlisted:,} requests of files in {whose.directory} that are none of its engine's",
+            f"{whose.unlisted:,} requests of files in {whose.directory} that are not its engine's",
             "neither a listing nor their names say what they are",
         )
     if whose.moved:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
+from ebpf.losses import loss_checks
 from ebpf.observer import CoreObserver
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
@@ -71,7 +72,7 @@ def _counted(ladder: WriteLadder) -> Iterator[Check]:
             "writes window",
             Verdict.FAILED,
             f"{ladder.total_ns / 1e9:.3f} s of writes by {ladder.threads} threads in {ladder.seconds:.3f} s",
-            "more than there is: these figures do not hold",
+            "more than there is: these figures are wrong",
         )
     if ladder.process_ended:
         yield Check("writes window", Verdict.WARN, f"process {ladder.pid} ended in the window")
@@ -94,7 +95,7 @@ def _adds_up(ladder: WriteLadder) -> Iterator[Check]:
             name,
             Verdict.OK if sound else Verdict.FAILED,
             f"parts {parts / ladder.finished / 1e3:.2f} us, {of} {whole / ladder.finished / 1e3:.2f} us",
-            "" if sound else "the parts do not add up to the whole: these figures do not hold",
+            "" if sound else "the parts do not add up to the whole: these figures are wrong",
         )
 
 
@@ -161,17 +162,12 @@ def _cost(ladder: WriteLadder) -> Iterator[Check]:
             "writes traps",
             Verdict.WARN,
             f"{names}: single-stepped, {ladder.trap.stepped_ns / 1e3:.1f} us a call",
-            "its first instruction is none that the kernel emulates; the stage after it holds the time",
+            "the kernel cannot emulate its first instruction: the trap's time is in the stage after it",
         )
 
 
 def _lost(ladder: WriteLadder) -> Iterator[Check]:
-    lost = {name: count for name, count in ladder.losses.items() if count and name.startswith("lost_")}
-    if lost:
-        words = ", ".join(f"{name} {count:,}" for name, count in lost.items())
-        yield Check("writes losses", Verdict.FAILED, words, "a map of the programs was full: these are not counted")
-    else:
-        yield Check("writes losses", Verdict.OK, "none")
-    odd = {name: count for name, count in ladder.losses.items() if count and name not in lost}
-    if odd:
-        yield Check("writes oddities", Verdict.NOTE, ", ".join(f"{name} {count:,}" for name, count in odd.items()))
+    lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
+    odd = {name: count for name, count in ladder.losses.items() if name not in lost}
+    means = "a map of the programs was full: these are not counted"
+    return loss_checks("writes", lost, odd, Verdict.FAILED, means)

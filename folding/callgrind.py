@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,21 +58,19 @@ def counts_below(path: Path, root: str, rules: str, folded: Path | None = None) 
     events: dict[Event, int] = {}
     views: dict[str, list[CountedRow]] = {}
     with scratch_directory() as scratch:
-        for event, name in {**_SORTED, **_TOTALS}.items():
-            by_view = rules if event in _SORTED else None
-            kept = folded if event is Event.INSTRUCTIONS else None
-            found = _folded(path, root, name, scratch / "profile.json", by_view, kept)
-            events[event] = found.statistics.weight
-            for view, sorted_ in found.views.items():
-                for place, row in enumerate(sorted_.report["rows"]):
-                    rows = views.setdefault(view, [])
-                    if place == len(rows):
-                        rows.append(CountedRow(row["name"], row["label"], {}))
-                    rows[place].events[event] = row["weight"]
-        calls = _folded(path, root, _CALLS, scratch / "profile.json", None, None)
+        found = _folded(path, root, [*_SORTED.values(), *_TOTALS.values(), _CALLS], scratch, rules, folded)
+    for event, name in {**_SORTED, **_TOTALS}.items():
+        events[event] = found[name].statistics.weight
+    for event, name in _SORTED.items():
+        for view, sorted_ in found[name].views.items():
+            for place, row in enumerate(sorted_.report["rows"]):
+                rows = views.setdefault(view, [])
+                if place == len(rows):
+                    rows.append(CountedRow(row["name"], row["label"], {}))
+                rows[place].events[event] = row["weight"]
     if not events[Event.INSTRUCTIONS]:
         raise not_called(path, root)
-    stacks = list(calls.each_stack())
+    stacks = list(found[_CALLS].each_stack())
     for event, functions in _CALLED.items():
         events[event] = sum(
             stack.weight
@@ -90,14 +89,20 @@ def not_called(path: Path, function: str) -> MeasurementError:
     )
 
 
-def _folded(path: Path, root: str, event: str, profile: Path, rules: str | None, folded: Path | None) -> Folded:
-    argv = ["--input-format", "callgrind", "--event", event, "--from", root, str(path)]
+def _folded(
+    path: Path, root: str, events: Sequence[str], scratch: Path, rules: str, folded: Path | None
+) -> dict[str, Folded]:
+    """By event. The stacks of the first are written to `folded`."""
+    profiles = {event: scratch / f"{event}.json" for event in events}
+    first, *others = events
+    argv = ["--input-format", "callgrind", "--event", first, "--from", root, str(path)]
     if folded is not None:
         argv = ["-o", str(folded), *argv]
-    done = run_stackfold(argv, profile, rules)
-    found = read_profile(profile) if profile.exists() else None
+    for event in others:
+        argv += ["--profile-of", f"{event}={profiles[event]}"]
+    done = run_stackfold(argv, profiles[first], rules)
+    found = {event: read_profile(profile) for event, profile in profiles.items() if profile.exists()}
     # None of an event is an answer here.
-    if found is None or found.statistics.weight or found.statistics.truncated_input:
+    if len(found) < len(events) or found[first].statistics.weight or found[first].statistics.truncated_input:
         done.require("stackfold")
-    assert found is not None
     return found

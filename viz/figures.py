@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ __all__ = (
     "engine_words",
     "interval_text",
     "left_out",
+    "number_text",
     "other_words",
     "schedstat_is_above",
     "states_of_working",
@@ -101,6 +103,13 @@ def interval_text(form: str, interval: Interval, between: str) -> str:
     """Both ends of an interval as `form` prints its figure, without the unit."""
     bare = form.partition("}")[0] + "}"
     return f"{bare.format(interval.low)}{between}{bare.format(interval.high)}"
+
+
+def number_text(value: float | None, digits: int, missing: str = "-", thousands: str = ",") -> str:
+    """missing: in place of None; thousands: what parts them, "" in tables for programs"""
+    if value is None:
+        return missing
+    return "inf" if math.isinf(value) else f"{value:{thousands}.{digits}f}"
 
 
 def left_out(threads: int, ns: int, kind: str = "idle", why: str = "next to nothing to do") -> str:

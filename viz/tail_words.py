@@ -6,8 +6,8 @@ from ground.results.interval import Interval
 from ground.results.tail import Tail, TailRow
 
 __all__ = (
-    "BESIDE_WORDS", "cpu_absent", "first_sentence", "group_words", "percent_of", "samples_words", "shown_us",
-    "slow_words", "waker_words",
+    "BESIDE_WORDS", "cpu_absent", "first_sentence", "gap_cells", "group_words", "percent_of", "samples_words",
+    "shown_us", "slow_words", "waker_words",
 )  # fmt: skip
 
 BESIDE_WORDS = "requests: when a query's first one was handed to the device; a larger figure is no cause"
@@ -111,3 +111,8 @@ def _range(low_ns: int, high_ns: int) -> str:
 def _phrase(row: TailRow) -> str:
     words = _PHRASES.get(row.kind, row.kind)
     return words if row.name == row.kind else f"{words} ({row.name.removeprefix(f'{row.kind} ')})"
+
+
+def gap_cells(gap: Interval | None) -> tuple[str, str]:
+    """The difference and its interval; `-` where it is not known."""
+    return ("-", "-") if gap is None else (f"{gap.estimate:+,.2f}", f"{gap.low:+,.2f} to {gap.high:+,.2f}")

@@ -160,7 +160,7 @@ class Database:
         if state != "loaded":
             means = (
                 f"a step on it was interrupted (state: {state}): a run of its own settings loads it anew, but one of "
-                "others does not wipe it unasked"
+                "others does not wipe it unless told to"
             )
         keys = stated.get("num_keys")
         raise UsageError(
@@ -323,7 +323,7 @@ class Database:
             )
         said = (self._complaints(text) or text.strip().splitlines() or ["nothing"])[-1][-400:]
         raise MeasurementError(
-            f"{child.name} ended with {child.describe_end()}; it said: {said}",
+            f"{child.name} ended with {child.describe_end()}; its output: {said}",
             means="the database is not usable; the next run loads it again" if step == "load" else "",
             mend=f"read {shlex.quote(str(log))}; to see it again: {shlex.join(child.argv)}",
         )

@@ -91,7 +91,7 @@ class ReleaseCache:
             elif digest != listed.sha256:
                 raise HostError(
                     f"the jar of {version} has SHA-256 {digest}; the release has {listed.sha256}",
-                    means="it is not the published file; nothing of it was kept",
+                    means="it is not the published file; it was not kept",
                     mend=shlex.join(["rm", "-r", _mavens_copy(artifact)]) + "; " + self._get(version),
                 )
             self._keep(version, jar, digest, artifact)

@@ -83,7 +83,7 @@ def unpack(releases: Releases, jar: Path, to: Path) -> None:
     except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
         raise UsageError(
             f"{jar} is no whole jar: {error}",
-            means="it is cut short or damaged; nothing of it was kept",
+            means="it is cut short or damaged; it was not kept",
             mend=f"ls -l {shlex.quote(str(jar))}; then fetch it again",
         ) from None
 
@@ -95,11 +95,11 @@ def _without_library(releases: Releases, jar: Path, machine: str, names: list[st
         classifier = releases.artifact.rpartition(":")[2]
         return UsageError(
             f"{jar} holds no library",
-            means="it is the jar without the library; nothing of it was kept",
+            means="it is the jar without the library; it was not kept",
             mend=f"the jar whose name ends with -{classifier}.jar",
         )
     return UsageError(
         f"{jar} holds no library for {machine}, only {', '.join(known.get(name, name) for name in there)}",
-        means="nothing of it was kept",
+        means="it was not kept",
         mend=f"a {releases.library} that is built for {machine}: {Setting.ROCKSDB.to('<its path>')}",
     )

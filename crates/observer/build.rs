@@ -51,5 +51,9 @@ fn sampled(list: &toml::Table) -> String {
 fn marks(list: &toml::Table) -> String {
     let constant =
         |[name, frame]: [String; 2]| format!("pub const {}: &str = {frame:?};\n", name.to_uppercase());
-    entries(list, "mark", ["name", "frame"]).into_iter().map(constant).collect()
+    let marks = entries(list, "mark", ["name", "frame"]);
+    let all: String = marks.iter().map(|[_, frame]| format!("{frame:?}, ")).collect();
+    let count = marks.len();
+    let each: String = marks.into_iter().map(constant).collect();
+    format!("{each}/// All of them.\npub const MARKS: [&str; {count}] = [{all}];\n")
 }

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::layout::{entries, names};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
+use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
 use account::{Life, Row, Window};
 use chains::Chain;
 use futex::Callers;
@@ -208,8 +208,7 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     let rows = window.rows(sums, &kernel);
     let lives = window.lives(&rows);
     if let Some(path) = &options.recording {
-        write_recording(path, &window, &rows, &lives, &mappings, &kernel)
-            .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
+        write_whole(path, |partial| write_recording(partial, &window, &rows, &lives, &mappings, &kernel))?;
     }
     let mut states: BTreeMap<&'static str, Total> =
         State::ALL.into_iter().map(|state| (state.name(), Total::default())).collect();
@@ -262,7 +261,6 @@ impl Marks {
     }
 }
 
-/// The recording appears whole or not at all.
 fn write_recording(
     path: &Path,
     window: &Window,
@@ -271,10 +269,9 @@ fn write_recording(
     mappings: &[(Mapping, Option<Vec<u8>>)],
     kernel: &Kernel,
 ) -> std::io::Result<()> {
-    let partial = path.with_extension("part");
     let (start, end) = (window.opened, window.closed);
     let mut out =
-        Recording::create(fs::File::create(&partial)?, window.pid as i32, &EVENTS, None, kernel, start)?;
+        Recording::create(fs::File::create(path)?, window.pid as i32, &EVENTS, None, kernel, start)?;
     for life in lives {
         out.comm(life.tid as i32, &life.comm, start)?;
     }
@@ -289,8 +286,7 @@ fn write_recording(
             marks.out.sample(&Sample { event, time: end, tid, period, chain: &chain.0, copied: None })?;
         }
     }
-    marks.out.finish(kernel)?;
-    fs::rename(&partial, path)
+    marks.out.finish(kernel)
 }
 
 /// Leaf first: the waker from its root down, `[woken by]`, the state, the thread from its leaf up.

@@ -210,7 +210,7 @@ impl RunRequest {
         };
         let profile = file
             .columns(side, names)
-            .ok_or_else(|| refused("does not hold together: it was changed since".into()))?;
+            .ok_or_else(|| refused("is inconsistent: it was changed since".into()))?;
         let samples = file.statistics.samples;
         Ok((SideProfile { queries: self.queries, us, samples, ..profile }, file.statistics))
     }

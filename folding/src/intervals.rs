@@ -47,7 +47,10 @@ impl std::str::FromStr for Intervals {
             if begin > end {
                 return Err(format!("line {number} ends before it begins: {line}"));
             }
-            threads.entry(thread).or_default().push(Interval { begin, end, group });
+            // An empty one holds no moment, wherever it lies.
+            if begin < end {
+                threads.entry(thread).or_default().push(Interval { begin, end, group });
+            }
         }
         for (thread, intervals) in &mut threads {
             intervals.sort_unstable_by_key(|one| (one.begin, one.end));

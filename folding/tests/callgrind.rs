@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::text;
+use common::{code, stackfold, text};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use stackfold::collector::{Collector, Label, Options, Weight};
 use stackfold::error::Error;
 use stackfold::input::{Callgrind, Source, looks};
@@ -165,4 +166,37 @@ fn calls_are_an_event_of_the_function_that_was_called() {
     assert_eq!(folded(&file(), event("calls")), calls);
     let nobody = file().replace("cfn=(1)\n", "").replace("cfn=(2)\n", "");
     assert!(refused(&nobody, event("calls")).contains("calls before it is named who was called"));
+}
+
+#[test]
+fn several_events_of_one_read_are_those_of_a_read_each() {
+    let events = ["Ir", "calls", "Bcm"];
+    let mut collectors = events.map(|name| Collector::new(event(name)));
+    Callgrind::default().read_events(&mut file().as_bytes(), &mut collectors).expect("a file of callgrind");
+    for (name, collector) in events.iter().zip(collectors) {
+        let (profile, stats) = collector.finish().expect("whole");
+        let mut out = Vec::new();
+        write_folded(&profile, &mut out, |tally| tally.weight).expect("writing to memory");
+        assert_eq!((text(&out), stats.event.as_deref()), (folded(&file(), event(name)), Some(*name)));
+    }
+}
+
+#[test]
+fn the_profile_of_another_event_is_written_by_the_same_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (first, calls) = (place("ir.json"), place("calls.json"));
+    let asked = ["-q", "--event", "Ir", "--profile", &first, "--profile-of", &format!("calls={calls}")];
+    let done = stackfold(&asked, file().as_bytes());
+    assert_eq!(code(&done), 0, "{}", text(&done.stderr));
+    for (path, event, weight) in [(first, "Ir", 60), (calls, "calls", 4)] {
+        let written: Value = serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON");
+        let statistics = &written["statistics"];
+        assert_eq!((&statistics["event"], &statistics["weight"]), (&json!(event), &json!(weight)));
+    }
+    let done = stackfold(&["--profile", &place("x"), "--profile-of", "a=b"], b"main;f 3\n");
+    assert_eq!(
+        (code(&done), text(&done.stderr).contains("--profile-of is for callgrind's output")),
+        (2, true)
+    );
 }

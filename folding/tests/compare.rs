@@ -158,6 +158,30 @@ fn where_one_side_has_no_names_the_rest_is_compared() {
 }
 
 #[test]
+fn states_of_threads_are_told_apart_though_their_brackets_look_like_code_without_names() {
+    let before = [("main;read;[io]", 40), ("main;read;[libeng.so.1]", 20)];
+    let after = [("main;read;[lock]", 40), ("main;read;[unknown]", 20)];
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |name: &str, stacks: &[(&str, u64)]| {
+        let path = directory.path().join(name);
+        let path = path.to_str().expect("a path");
+        let input: String = stacks.iter().map(|(stack, weight)| format!("t;{stack} {weight}\n")).collect();
+        let done = stackfold(&["-q", "--profile", path], input.as_bytes());
+        assert_eq!(code(&done), 0, "{}", text(&done.stderr));
+        json!({"name": name, "runs": [{"profile": path, "queries": 1, "us_per_query": 60}]})
+    };
+    let sides = [run("A", &before), run("B", &after)];
+    let request = directory.path().join("request.json");
+    std::fs::write(&request, json!({"schema": 1, "sides": sides, "intervals": "shares"}).to_string())
+        .expect("writing");
+    let done = stackfold(&["diff", "--runs", request.to_str().expect("a path")], b"");
+    assert_eq!(code(&done), 0, "{}", text(&done.stderr));
+    let found: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(different_names(&found), ["[io]", "[lock]"], "{found}");
+    assert_eq!((matches(&found), &found["levels"]), (vec![], &json!([])));
+}
+
+#[test]
 fn a_request_that_cannot_be_served_says_why() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("request.json");

@@ -3,6 +3,8 @@
 mod common;
 
 use common::{code, stackfold, text};
+use proptest::prelude::*;
+use stackfold::intervals::Intervals;
 
 const SAMPLE: &str =
     "t 1/2 [000] 1.000001:   7 cpu-clock: \n\t 401136 f (/bin/t)\n\t 401200 main (/bin/t)\n\n";
@@ -35,4 +37,39 @@ fn samples_are_weighed_by_the_interval_of_their_thread() {
     assert_eq!(code(&stackfold(&["--intervals", &intervals], b"t;main;f 3\n")), 2);
     let output = stackfold(&["--intervals", &file("c", "")], input.as_bytes());
     assert!(text(&output.stderr).contains("none of the 3 samples passed --intervals"));
+}
+
+proptest! {
+    /// A moment has the group of the one interval of its thread that it lies in; two that share a moment are refused.
+    #[test]
+    fn a_moment_is_in_the_interval_that_holds_it(
+        given in prop::collection::vec((0..2_u64, 0..30_u64, 0..8_u64), 0..8)
+    ) {
+        let lines: String = given
+            .iter()
+            .enumerate()
+            .map(|(group, (thread, begin, length))| format!("{thread} {begin} {} {group}\n", begin + length))
+            .collect();
+        let holds = |&(thread, begin, length): &(u64, u64, u64), of: i64, time: u64| {
+            thread as i64 == of && (begin..begin + length).contains(&time)
+        };
+        let moments = (0..2).flat_map(|thread| (0..40).map(move |time| (thread, time)));
+        match lines.parse::<Intervals>() {
+            Ok(found) => {
+                for (thread, time) in moments {
+                    let group = given.iter().position(|one| holds(one, thread, time)).map(|group| group as u64);
+                    prop_assert_eq!(found.group(thread, time), group, "{} {}\n{}", thread, time, lines);
+                }
+            }
+            Err(why) => {
+                let mut shared = moments.map(|at| given.iter().filter(|one| holds(one, at.0, at.1)).count());
+                prop_assert!(shared.any(|count| count > 1), "{}\n{}", why, lines);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_intervals_or_refused(text in "([0-9]{1,20}|-|\\+| |\t|\n|x){0,40}") {
+        let _ = text.parse::<Intervals>();
+    }
 }

@@ -201,5 +201,5 @@ def read_frame_differences(path: Path) -> FrameDifferences:
         nodes.different,
     ]
     if len({len(column) for column in columns}) != 1 or not nodes.depth:
-        raise MeasurementError(f"{path} does not hold together: the columns of the nodes differ in length")
+        raise MeasurementError(f"{path} is inconsistent: the columns of the nodes differ in length")
     return found

@@ -135,10 +135,10 @@ class OffCpu:
     def checks(self) -> Iterator[Check]:
         """What a reader must know before believing the figures."""
         if self.elapsed_ns == 0:
-            yield Check("off-CPU: threads", Verdict.FAILED, "none seen", "the process ended before the window")
+            yield Check("off-CPU: threads", Verdict.FAILED, "no threads", "the process ended before the window")
             return
         parts = (self.ran_ns + self.off_ns) / self.elapsed_ns
-        means = "" if abs(parts - 1) <= _TOLERANCE else "events were not seen: the figures do not hold"
+        means = "" if abs(parts - 1) <= _TOLERANCE else "events were not seen: the figures are wrong"
         yield Check(
             "on-CPU + off-CPU",
             Verdict.FAILED if means else Verdict.OK,

@@ -357,7 +357,7 @@ def _same_length(found: Folded) -> Iterator[tuple[str, list[Sequence[object]]]]:
 
 
 def _broken(path: Path, why: str) -> MeasurementError:
-    return MeasurementError(f"{path} does not hold together: {why}", means="it was changed since stackfold wrote it")
+    return MeasurementError(f"{path} is inconsistent: {why}", means="it was changed since stackfold wrote it")
 
 
 def mapped_objects(directory: Path) -> set[str]:

@@ -18,13 +18,13 @@ from ground.results.query_records import BLOCKED, PARTS, QueryRecord, Recorded, 
 from ground.results.tail import KINDS, MOST_READS, P99, MixRow, Tail, TailGroup, TailRow, Threshold
 from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
 from ioflame.analysis.tail_beside import beside_rows
-from ioflame.analysis.tail_cpu import cpu_rows
+from ioflame.analysis.tail_cpu import Undisturbed, cpu_rows
 from ioflame.analysis.tail_groups import Bounds
 from ioflame.analysis.tail_notes import notes_of
 from ioflame.analysis.tail_strip import strip_of
 from ioflame.analysis.worst_queries import worst_queries
 
-__all__ = ("Row", "Used", "row_of", "tail_of", "used_records")
+__all__ = ("Row", "TailAnalysis", "Used", "row_of", "tail_of", "used_records")
 
 BLOCK_NS = 250_000_000
 _Z = 1.96
@@ -55,6 +55,15 @@ class Used:
     record: QueryRecord
     weight: float
     rows: Mapping[Row, int]
+
+
+@dataclass(frozen=True)
+class TailAnalysis:
+    """tail: what is told; used, undisturbed: its records, and how long the sampled ones had been without samples"""
+
+    tail: Tail
+    used: list[Used]
+    undisturbed: Undisturbed
 
 
 def row_of(wait: Span, places: Mapping[int, WaitPlace], states: Sequence[str]) -> Row:
@@ -97,7 +106,7 @@ def tail_of(
     places: Mapping[int, WaitPlace],
     jobs: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     seed: int = 1,
-) -> Tail:
+) -> TailAnalysis:
     """The slow queries beside the median ones. MeasurementError where no query was recorded.
 
     jobs: as `beside_rows` has them
@@ -125,17 +134,18 @@ def tail_of(
     if apart and len(slow) >= _LEAST:
         groups = ScoredGroups(_scored(thinned, rows, recorded.start_ns, blocks), blocks, cuts)
         gaps = groups.differences(seed=seed)
-    tail, middle = _group(slow), _group(median)
-    surplus = tail.mean_us - middle.mean_us
+    longest, middle = _group(slow), _group(median)
+    surplus = longest.mean_us - middle.mean_us
     mix, mix_us, within_us = _mix(slow, median)
     told = gaps is not None
     bounds = Bounds(round(least), (median[0].record.ns, median[-1].record.ns), recorded.start_ns, BLOCK_NS, blocks)
     counted = [(one.record, one.weight) for one in used]
-    cpu, samples = cpu_rows(counted, file.records, places, bounds)
+    undisturbed = Undisturbed.of(counted, file.records, bounds.slow)
+    cpu, samples = cpu_rows(counted, file.records, undisturbed, places, bounds)
     threshold = _threshold(ordered, slow, recorded.histogram.count, cuts, asked)
     weight = sum(one.weight for one in used)
     lost = recorded.losses.get("lost_slow", 0)
-    return Tail(
+    tail = Tail(
         pid=recorded.pid,
         start_ns=recorded.start_ns,
         end_ns=recorded.end_ns,
@@ -148,7 +158,7 @@ def tail_of(
         weighted_us=sum(one.weight * one.record.ns for one in used) / weight / 1e3 if weight else 0.0,
         wall_share=_wall_share(recorded, slow),
         threshold=threshold,
-        tail=tail,
+        tail=longest,
         median=middle,
         rows=_tail_rows(rows, means, gaps, surplus if told else None, _wakers(slow, places, file.states)),
         gap=Interval(surplus, gaps[0].low, gaps[0].high, gaps[0].n) if gaps is not None else None,
@@ -165,6 +175,7 @@ def tail_of(
         strip=strip_of([one.record for one in slow], counted, jobs or {}, (recorded.start_ns, recorded.end_ns)),
         kind=recorded.kind,
     )
+    return TailAnalysis(tail, used, undisturbed)
 
 
 def _cuts(recorded: Recorded) -> tuple[Cuts, bool]:

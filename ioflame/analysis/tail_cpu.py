@@ -54,17 +54,18 @@ def _median(weighted: Iterable[tuple[int, float]]) -> float:
 def cpu_rows(
     counted: Sequence[tuple[QueryRecord, float]],
     sampled: Sequence[QueryRecord],
+    undisturbed: Undisturbed,
     places: Mapping[int, WaitPlace],
     bounds: Bounds,
 ) -> tuple[list[CpuRow], tuple[int, int]]:
     """The rows, the largest first, and the samples of both groups; no rows where they are too few.
 
-    counted: records with their weights; sampled: all in which a sample fell, whatever else they were kept for
+    counted: records with their weights; sampled: all in which a sample fell, whatever else they were kept for;
+    undisturbed: how long those had been without
     """
     sums = GroupSums(bounds)
     for record, weight in counted:
         sums.add(record.ns, record.end_ns, {"queries": weight, "on_cpu": weight * record.parts[ON_CPU]})
-    undisturbed = Undisturbed.of(counted, sampled, bounds.slow)
     owners = set()
     for record in sampled:
         kept = list(record.samples)

@@ -90,7 +90,7 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="bound of the workload and of the page cache that it fills, for buffered reads (MEMORY_LIMIT)",
     )
-    add("--duration", metavar="SECONDS", help="of one window (DURATION; default: by scale)")
+    add("--duration", metavar="SECONDS", help="seconds of one window (DURATION; default: by scale)")
     add("--event", default="auto", metavar="NAME", help="perf event (EVENT; default: auto: cycles, else cpu-clock)")
     add("--freq", default="999", metavar="HZ", help="samples a second and CPU (FREQ; default: 999)")
     add(
@@ -115,7 +115,7 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
         "--tail",
         default="",
         metavar="1",
-        help="a window of records of single queries: why the slowest are slow; force: even where that is dear (TAIL)",
+        help="a window of records of single queries: why the slowest are slow; force: at any cost (TAIL)",
     )
     add(
         "--threshold-us",

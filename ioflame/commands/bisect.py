@@ -56,10 +56,10 @@ def add_parser(commands: Commands) -> None:
     )
     add = parser.add_argument
     add("--repo", type=Path, metavar="DIR", help="a git repository")
-    add("--good", metavar="COMMIT", help="where it was fast")
-    add("--bad", metavar="COMMIT", help="where it is slow")
+    add("--good", metavar="COMMIT", help="a commit or version where it was fast")
+    add("--bad", metavar="COMMIT", help="a commit or version where it is slow")
     add("--build", metavar="COMMAND", help="builds a commit, in a work tree of its own")
-    add("--binary", metavar="PATH", help="what it builds, in the work tree")
+    add("--binary", metavar="PATH", help="the binary that --build leaves in the work tree")
     add("--arms", type=Path, metavar="FILE", help="instead of commits: NAME=BIN a line, in order, the good end first")
     add(
         "--symptom",
@@ -67,8 +67,14 @@ def add_parser(commands: Commands) -> None:
         metavar="NAME",
         help="qps, cpuPer, category:NAME, or instructions:OPERATION[:CATEGORY], which is counted (default: qps)",
     )
-    add("--sessions", type=int, default=16, metavar="N", help="at most, to prove that the ends differ (default: 16)")
-    add("--blocks", type=int, metavar="N", help="of a session of that proof (default: 4)")
+    add(
+        "--sessions",
+        type=int,
+        default=16,
+        metavar="N",
+        help="sessions at most, to prove that the ends differ (default: 16)",
+    )
+    add("--blocks", type=int, metavar="N", help="blocks of a session of that proof (default: 4)")
     add("--schedule", default="", metavar="NAME", help="frozen or process (default: by the workload)")
     add("--resume", type=Path, metavar="DIR", help="resume the search in DIR")
     add_profile_arguments(parser)
@@ -155,7 +161,7 @@ def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
     if differing:
         raise UsageError(
             f"{shlex.quote(str(directory))} was created with different options: {', '.join(differing)}",
-            means="what was measured then says nothing of this search",
+            means="its measurements are of another search",
             mend="the same command as then, or leave --resume out",
         )
     return going

@@ -63,10 +63,16 @@ def add_parser(commands: Commands) -> None:
         "--by",
         choices=tuple(BACKENDS),
         default="callgrind",
-        help="who counts: callgrind, or the processor, where it has counters: in seconds, without categories",
+        help="counter: callgrind, or the processor where it has counters (in seconds, without categories)",
     )
-    add("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="that is loaded (default: jemalloc)")
-    add("--repeats", type=int, default=5, metavar="N", help="counts of each, at other addresses (REPEATS; default: 5)")
+    add("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="allocator that is loaded (default: jemalloc)")
+    add(
+        "--repeats",
+        type=int,
+        default=5,
+        metavar="N",
+        help="counts of each arm, each at other addresses (REPEATS; default: 5)",
+    )
     add(
         "--jobs",
         type=int,
@@ -79,10 +85,15 @@ def add_parser(commands: Commands) -> None:
     add("--limit", action="append", default=[], metavar="OP=N", help="exit code 1 where an operation takes more than N")
     add("--table", choices=("markdown",), help="print a table for a pull request")
     add("--json", action="store_true", help="print every count")
-    add("--per", default="", metavar="FUNCTION", help="of a command: whose calls its figures are divided by")
+    add("--per", default="", metavar="FUNCTION", help="for a command: divide its figures by the calls of this function")
     add("--out", type=Path, default=Path("runs"), metavar="DIR", help="where it is kept (OUT; default: runs)")
     add("--quiet", "-q", action="store_true", help="print results alone")
-    add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="of your own, behind --, counted as a whole")
+    add(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND",
+        help="a command of your own, after --, counted as a whole",
+    )
     parser.set_defaults(run=run)
 
 
@@ -158,7 +169,7 @@ def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
     for option, value in of_our_client.items():
         if value:
             raise UsageError(
-                f"{option} and a command: a command is counted as it is",
+                f"{option} has no effect on a command, which is counted unchanged",
                 means="nothing was started",
                 mend=f"without {option}",
             )

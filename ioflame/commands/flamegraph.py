@@ -62,7 +62,9 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--force", action="store_true", help="write over an OUT that is there")
     parser.add_argument("--title", help="first line; default: the name of the file")
-    parser.add_argument("--unit", help="of the weights: ns, cycles, bytes, ... (default: as FILE says, else units)")
+    parser.add_argument(
+        "--unit", help="unit of the weights: ns, cycles, bytes, ... (default: as FILE says, else units)"
+    )
     parser.add_argument(
         "--event", metavar="NAME", help="which event of a recording, or value of a pprof, if it has several"
     )

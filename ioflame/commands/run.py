@@ -59,7 +59,7 @@ _MOST_SECONDS = 86_400.0
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "run",
-        help="your own db_bench, script or program: started as it is, watched, profiled",
+        help="your own db_bench, script or program: started unchanged, watched, profiled",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="ioflame run [options] -- COMMAND [ARGUMENT ...]",
@@ -67,7 +67,7 @@ def add_parser(commands: Commands) -> None:
     add = parser.add_argument
     add("--seconds", type=float, metavar="S", help="all windows together (default: --duration of db_bench, else 60)")
     add("--warm-up", type=float, metavar="S", help="before the first window (default: a tenth of the time)")
-    add("--untouched", action="store_true", help="add no flag to the command; what is lost is said")
+    add("--untouched", action="store_true", help="add no flag to the command; a line names what is not measured for it")
     add(
         "--whole",
         action="store_true",
@@ -90,7 +90,7 @@ def add_parser(commands: Commands) -> None:
     add("--out", default="runs", metavar="DIR", help="where run directories go (default: runs)")
     add("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
     add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
-    add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="with its arguments, behind --")
+    add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command with its arguments, after --")
     parser.set_defaults(run=run)
 
 

@@ -63,7 +63,7 @@ def add_parser(commands: Commands) -> None:
 
     add = verb("add", "add runs, comparisons, experiments, or profiles of other programs", _add)
     add.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="a directory of ours, or a file")
-    add.add_argument("--format", choices=FORMATS, default="", help="of files whose names do not say it")
+    add.add_argument("--format", choices=FORMATS, default="", help="format of files whose names do not tell it")
     add.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help=f"of a file or run: {', '.join(SETTINGS)}"
     )
@@ -75,10 +75,10 @@ def add_parser(commands: Commands) -> None:
     to = export.add_mutually_exclusive_group(required=True)
     to.add_argument("-o", "--out", type=Path, metavar="OUT", help="DIR, FILE.pb.gz or FILE.folded")
     to.add_argument("--pyroscope", metavar="URL", help="a profile for each event to its /ingest")
-    export.add_argument("--replace", action="store_true", help="FILE, if it is there: what a server of files hands out")
+    export.add_argument("--replace", action="store_true", help="overwrite FILE; for a file server that hands it out")
     fleet = _rows(verb("fleet", "what a version costs its hosts more or less than another; docs/fleet.md", _fleet))
     fleet.add_argument("base", metavar="BASE", help="a version")
-    fleet.add_argument("arm", metavar="VERSION", help="the one that is watched")
+    fleet.add_argument("arm", metavar="VERSION", help="the version whose cost is in question")
     remove = verb("rm", "take runs out of it", _remove)
     remove.add_argument("names", nargs="+", metavar="RUN")
     verb("compact", "merge the files of each day; no sum changes", _compact)

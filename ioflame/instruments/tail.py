@@ -28,9 +28,8 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
 from ioflame.analysis.checks.tail import tail_checks
-from ioflame.analysis.tail import tail_of, used_records
+from ioflame.analysis.tail import tail_of
 from ioflame.analysis.tail_beside import job_stretches
-from ioflame.analysis.tail_cpu import Undisturbed
 from ioflame.analysis.tail_stacks import folded_time
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_queries
 from ioflame.instruments.offcpu import one_pid
@@ -99,18 +98,16 @@ def analyse(
     locks = read_rules(rules.locks)
     stacks, profile = directory / Files.RECORD_STACKS, directory / Files.RECORD_PROFILE
     places = fold_wait_places(stacks, profile, rules.categories, locks) if recorded.places else {}
-    tail = tail_of(recorded, file, places, jobs)
+    found = tail_of(recorded, file, places, jobs)
+    tail = found.tail
     write_json(directory / Files.TAIL, tail)
-    used = used_records(recorded, file, places)
     sampled = [record for record in file.records if record.sampled]
-    undisturbed = Undisturbed.of([(one.record, one.weight) for one in used], sampled, tail.threshold.ns)
     for name, least, most in (
         (Files.TAIL_FOLDED, tail.threshold.ns, None),
         (Files.TAIL_MEDIAN_FOLDED, tail.median.low_ns, tail.median.high_ns),
     ):
-        write_whole(
-            directory / name, folded_time(used, sampled, undisturbed, places, file.states, least, most).encode()
-        )
+        text = folded_time(found.used, sampled, found.undisturbed, places, file.states, least, most)
+        write_whole(directory / name, text.encode())
     _compare(directory, tail)
     trace = chrome_trace(tail.worst, tail.pid, tail.start_ns)
     write_whole(directory / Files.TAIL_TRACE, trace.encode())

@@ -297,7 +297,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=_REASONS,
         metavar="N",
-        help=f"take the stack of one read in N, of other requests of one in N / 8, by which reasons are told (default: "
+        help=f"take the stack of one read in N, of other requests of one in N / 8, which give the reasons (default: "
         f"{_REASONS}; 0: of none)",
     )
 

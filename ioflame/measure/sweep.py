@@ -123,7 +123,7 @@ class _Runs:
             child.stop()
             at = f" at {rate:,.0f} a second" if rate else ""
             raise MeasurementError(
-                f"{workload}{at}: {ended}; it said: {text[-_LOG_END:].strip()}",
+                f"{workload}{at}: {ended}; its output: {text[-_LOG_END:].strip()}",
                 means=f"what was measured before it is kept in {self.directory}",
             )
         return offered_of(closing_lines(text, benchmark)[-1], rate, cpu)

@@ -44,7 +44,7 @@ def beside_published(
         if not rows:
             continue
         source = f"published: {curve.source}"
-        caption = f"{group}: what was published, and what is seen here"
+        caption = f"{group}: as published, and on this host"
         found.append(Breakdown(caption, ("test", *_OUTCOMES), _summary(rows), source))
         heads = ("test", "version", f"over {table.base}", "interval", "published", "of", "")
         every = [[row.test, row.build, f"{row.cell.ratio:.2f}", _interval(row.cell), *row[3:]] for row in rows]

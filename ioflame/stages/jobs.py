@@ -94,7 +94,7 @@ def _sampled(
     if lost := unknown_threads(recorded.found.jobs) - tids.keys():
         notes.append(
             f"{len(lost)} of the threads in the engine's log are known by their pthread_t alone, and samples do not "
-            "tell which they are: CPU of their jobs is not told by category"
+            "tell which they are: CPU of their jobs has no categories"
         )
     intervals = job_intervals(recorded, tids)
     if not any(tid in profiled for tid, *_ in intervals):

@@ -66,7 +66,7 @@ def test_the_last_plain_window_lasts_as_long_as_the_engine_has_queries(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "says"),
-    [(LIFETIME, "this host is too busy"), (1, "it said last: these are my last words")],
+    [(LIFETIME, "this host is too busy"), (1, "its last output: these are my last words")],
 )
 @pytest.mark.parametrize("busy", [False, True], ids=["in the window", "before it, while we were busy"])
 def test_who_is_to_blame_for_an_end(children: Children, tmp_path: Path, seconds: int, says: str, busy: bool) -> None:

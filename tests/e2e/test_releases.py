@@ -116,7 +116,7 @@ def test_every_session_measures_a_link_of_its_own(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--rocksdb={jar},{other}", "--relink=true"], "is a release, whose objects are not at hand"),
+        (["--rocksdb={jar},{other}", "--relink=true"], "is a release, without its object files"),
         (["--rocksdb=a={jar},b={copy}"], "arms a and b are the same artifact"),
         (["--arm=a={jar}", "--arm=b=db_bench"], "some arms are libraries"),
         (["--rocksdb={jar},{other}", "--workload=multireadrandom"], "has no MultiGet"),

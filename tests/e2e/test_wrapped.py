@@ -115,5 +115,5 @@ def test_an_engine_that_stands_still_fails_the_run(ioflame: Ioflame, short: list
     checks = {check.name: check for check in open_run(run).record.checks}
     assert checks["queries"].verdict is Verdict.FAILED
     assert "in 3 of 3 windows: plain, pmp, plain" in checks["queries"].value
-    assert "did not come to its own end" in checks["compaction in the log"].means
+    assert "the client did not exit by itself" in checks["compaction in the log"].means
     assert "this build prints other statistics" not in out

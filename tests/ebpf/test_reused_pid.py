@@ -1,4 +1,4 @@
-"""A process ends within the window, and another is given its number: nothing of it is counted as the first one's."""
+"""A process ends within the window, and another is given its number: it is not counted as the first one's."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ __all__ = ("event_group", "further", "leaf", "matrix", "operations", "owner")
 
 _OVER_SECONDS = (
     "95 %: interval of the share by bootstrap over the seconds of the window; "
-    "it does not hold what changes from run to run."
+    "it does not include what changes from run to run."
 )
 _INTERVAL = (
     "95 %: interval of Wilson from the number of samples, taken as independent draws of equal weight; "
-    "it does not hold what changes from run to run."
+    "it does not include what changes from run to run."
 )
 
 

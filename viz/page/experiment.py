@@ -5,7 +5,6 @@ It follows the rules of `report.html`: one file, no request. Links lead to the r
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 from urllib.parse import quote
@@ -14,6 +13,7 @@ from markupsafe import Markup
 
 from ground.results.cells import Value
 from viz.experiment_view import ExperimentView
+from viz.figures import number_text
 from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import absent, banner, part, plot_figure, render, table
@@ -89,8 +89,8 @@ def _table(view: ExperimentView) -> Markup:
     for cell, values in view.values.items():
         runs = max((value.runs for value in values.values() if value is not None), default=0)
         published = view.published.get(cell, {})
-        shown = [_number(None if (v := values[h.name]) is None else v.median, h.digits) for h in view.headings]
-        rows.append([_linked(view, cell), *shown, str(runs), *(_number(published.get(name), 3) for name in told)])
+        shown = [number_text(None if (v := values[h.name]) is None else v.median, h.digits) for h in view.headings]
+        rows.append([_linked(view, cell), *shown, str(runs), *(number_text(published.get(name), 3) for name in told)])
         if spread:
             ends = [_ends(values[h.name], h.digits) for h in view.headings]
             rows.append(["", *ends, "", *("" for _ in told)])
@@ -115,13 +115,7 @@ def _link(words: str, path: str) -> Markup:
 def _ends(value: Value | None, digits: int) -> str:
     if value is None or value.low is None or value.high is None:
         return ""
-    return f"{_number(value.low, digits)} \u2013 {_number(value.high, digits)}"
-
-
-def _number(value: float | None, digits: int) -> str:
-    if value is None:
-        return "-"
-    return "inf" if math.isinf(value) else f"{value:,.{digits}f}"
+    return f"{number_text(value.low, digits)} \u2013 {number_text(value.high, digits)}"
 
 
 def _charts(view: ExperimentView) -> Markup:

@@ -17,7 +17,7 @@ from viz.printable import printable
 __all__ = ("frames_compared", "frames_graph", "render_two")
 
 _RULES = {
-    "canonical": "spelled otherwise",
+    "canonical": "spelled differently",
     "alias": "alias file",
     "thread": "the heaviest thread",
     "similar": "names alike under one caller",

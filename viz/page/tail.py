@@ -19,6 +19,7 @@ from viz.tail_words import (
     BESIDE_WORDS,
     cpu_absent,
     first_sentence,
+    gap_cells,
     group_words,
     percent_of,
     samples_words,
@@ -80,7 +81,7 @@ def _budget(tail: Tail) -> Markup:
     rows.append(
         [
             "all", f"{tail.tail.mean_us:,.2f}", f"{tail.median.mean_us:,.2f}",
-            *(_gap(whole.estimate, whole.low, whole.high) if whole is not None else ("-", "-")),
+            *gap_cells(whole),
             "-" if whole is None else "100.0", "",
         ]
     )  # fmt: skip
@@ -95,14 +96,9 @@ def _budget(tail: Tail) -> Markup:
 
 
 def _cells(row: TailRow) -> list[str]:
-    gap = _gap(row.gap.estimate, row.gap.low, row.gap.high) if row.gap is not None else ("-", "-")
     share = "-" if row.share is None else f"{100 * row.share:.1f}"
     words = "; ".join(part for part in (KINDS[row.kind], waker_words(row)) if part)
-    return [row.name, f"{row.tail_us:,.2f}", f"{row.median_us:,.2f}", *gap, share, words]
-
-
-def _gap(estimate: float, low: float, high: float) -> Sequence[str]:
-    return (f"{estimate:+,.2f}", f"{low:+,.2f} to {high:+,.2f}")
+    return [row.name, f"{row.tail_us:,.2f}", f"{row.median_us:,.2f}", *gap_cells(row.gap), share, words]
 
 
 def _cpu(tail: Tail) -> Markup:
@@ -114,7 +110,7 @@ def _cpu(tail: Tail) -> Markup:
             row.category,
             f"{row.tail_us:,.2f}",
             f"{row.median_us:,.2f}",
-            *_gap(row.gap.estimate, row.gap.low, row.gap.high),
+            *gap_cells(row.gap),
         ]
         for row in tail.cpu
     ]
@@ -129,7 +125,7 @@ def _beside(tail: Tail) -> Markup:
     rows = [
         [
             row.name, row.unit, f"{row.tail:,.2f}", f"{row.median:,.2f}",
-            *(("-", "-") if row.gap is None else _gap(row.gap.estimate, row.gap.low, row.gap.high)),
+            *gap_cells(row.gap),
         ]
         for row in tail.beside
     ]  # fmt: skip

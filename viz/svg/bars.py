@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from viz.figures import number_text
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, path, plot
 
@@ -52,7 +53,7 @@ def bars_plot(bars: Sequence[Bar], words: str, digits: int) -> Markup:
     for place, (bar, name) in enumerate(zip(bars, names, strict=True)):
         top = _TOP + _ROW * place
         middle = top + _ROW / 2
-        told = [bar.name, _number(bar.value, digits)]
+        told = [bar.name, number_text(bar.value, digits, "not measured")]
         parts.append(label(name, left - 6, middle + 4, "tick end"))
         if bar.value is not None and math.isfinite(bar.value):
             size = {"x": left, "y": top + 4, "width": max(x(bar.value) - left, 0.5), "height": _ROW - 8}
@@ -69,7 +70,9 @@ def bars_plot(bars: Sequence[Bar], words: str, digits: int) -> Markup:
             at = x(bar.published)
             parts.append(path("over", f"M{at:.1f} {top + 2}v{_ROW - 4}"))
         cut = " (cut)" if bar.value is not None and most < bar.value < math.inf else ""
-        parts.append(label(_number(bar.value, digits) + cut, _WIDTH - _RIGHT + 8, middle + 4, "tick"))
+        parts.append(
+            label(number_text(bar.value, digits, "not measured") + cut, _WIDTH - _RIGHT + 8, middle + 4, "tick")
+        )
     return plot(_WIDTH, height, words, *parts)
 
 
@@ -78,9 +81,3 @@ def _axis_end(values: Sequence[float]) -> float:
     if len(values) > 2 and values[-1] > _MANY_TIMES * values[-2]:
         values = [*values[:-1], values[-2] * 1.5]
     return max(values, default=1.0) * 1.04
-
-
-def _number(value: float | None, digits: int) -> str:
-    if value is None:
-        return "not measured"
-    return "inf" if math.isinf(value) else f"{value:,.{digits}f}"

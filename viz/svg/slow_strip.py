@@ -8,9 +8,10 @@ from itertools import groupby
 from markupsafe import Markup
 
 from ground.results.tail import Strip
-from viz.svg.axes import duration, linear_axis, log_axis, nice_step
+from viz.svg.axes import duration, linear_axis, log_axis
 from viz.svg.elements import element, label, plot
 from viz.svg.job_lanes import Bar, Lane, drawn_lanes, lanes_height
+from viz.svg.timeline import Point, TimePanel, TimeSeries, drawn_panel
 
 __all__ = ("slow_strip",)
 
@@ -34,7 +35,7 @@ def slow_strip(strip: Strip) -> Markup:
     parts = [*_dots(strip, x), *drawn_lanes(lanes, top, _WIDTH - _RIGHT, x)]
     top += lanes_height(lanes) + (_GAP if lanes else 0)
     if strip.beside:
-        parts += _lines(strip, top, x)
+        parts += drawn_panel(_beside(strip), top, _LINES, _WIDTH - _RIGHT, x)
         top += _LINES + 8
     for tick in at.ticks:
         parts.append(element("line", class_="grid", x1=at.at(tick), x2=at.at(tick), y1=_TOP, y2=top))
@@ -55,23 +56,9 @@ def _dots(strip: Strip, x: Callable[[float], float]) -> list[Markup]:
     return parts
 
 
-def _lines(strip: Strip, top: float, x: Callable[[float], float]) -> list[Markup]:
-    most = nice_step(max(max(reads, writes) for _, reads, writes in strip.beside) or 1)
-    parts = [label("requests that the device had besides", 4, top - 10)]
-    for value in (0.0, most):
-        y = top + _LINES * (1 - value / most)
-        parts.append(element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y))
-        parts.append(label(f"{value:g}", _LEFT - 6, y + 4, "tick end"))
-    ends = []
-    for place, name in enumerate(_SERIES):
-        points = [
-            (x(one[0] + strip.bin_seconds / 2), top + _LINES * (1 - one[1 + place] / most)) for one in strip.beside
-        ]
-        drawn = " ".join(f"{right:.1f},{y:.1f}" for right, y in points)
-        parts.append(element("polyline", class_=f"line s{place}", points=drawn))
-        ends.append((points[-1][1], name, place))
-    below = float("-inf")
-    for y, name, place in sorted(ends):
-        below = max(y, below + 13)
-        parts.append(label(name, _WIDTH - _RIGHT + 5, below + 4, f"label t{place}"))
-    return parts
+def _beside(strip: Strip) -> TimePanel:
+    series = [
+        TimeSeries(name, [Point(one[0], one[0] + strip.bin_seconds, one[1 + place]) for one in strip.beside])
+        for place, name in enumerate(_SERIES)
+    ]
+    return TimePanel("requests that the device had besides", ",.1f", series)

@@ -12,7 +12,7 @@ from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, plot
 from viz.svg.job_lanes import Lane, drawn_lanes, lanes_height
 
-__all__ = ("Point", "TimePanel", "TimeSeries", "panels", "points_of", "second_of", "time_plot")
+__all__ = ("Point", "TimePanel", "TimeSeries", "drawn_panel", "panels", "points_of", "second_of", "time_plot")
 
 _WIDTH, _PANEL, _LOW_PANEL = 1000, 118, 72
 _FEW_PANELS = 5  # of more each is lower, so that all are seen at once
@@ -138,7 +138,7 @@ def time_plot(
             element("rect", title, class_="job held through", x=x(bar.begin), y=_TOP, width=width, height=ends - _TOP)
         )
     for index, panel in enumerate(drawn):
-        parts += _panel(panel, _TOP + index * (tall + _GAP), tall, x)
+        parts += drawn_panel(panel, _TOP + index * (tall + _GAP), tall, _WIDTH - _RIGHT, x)
     parts += drawn_lanes(lanes, ends + _GAP, _WIDTH - _RIGHT, x)
     every = max(1, round(nice_step(whole / 10, _STEPS)))
     parts += [label(str(second), x(second), bottom + 16, "tick mid") for second in range(0, int(whole) + 1, every)]
@@ -156,7 +156,10 @@ def _told(panel: TimePanel) -> str:
     return ", ".join(parts)
 
 
-def _panel(panel: TimePanel, top_edge: float, tall: float, x: Callable[[float], float]) -> list[Markup]:
+def drawn_panel(
+    panel: TimePanel, top_edge: float, tall: float, right_edge: float, x: Callable[[float], float]
+) -> list[Markup]:
+    """Its lines over a scale from 0. right_edge: where the grid ends, and the names of several series begin"""
     top = nice_step(max((point.value for one in panel.series for point in one.points), default=0) or 1, _STEPS)
 
     def y(value: float) -> float:
@@ -166,7 +169,7 @@ def _panel(panel: TimePanel, top_edge: float, tall: float, x: Callable[[float], 
     for part in range(3):
         value = top * part / 2
         digits = 0 if top >= 20 else 1 if top >= 2 else 2
-        drawn.append(element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y(value), y2=y(value)))
+        drawn.append(element("line", class_="grid", x1=_LEFT, x2=right_edge, y1=y(value), y2=y(value)))
         drawn.append(label(f"{value:,.{digits}f}", _LEFT - 6, y(value) + 4, "tick end"))
     drawn.append(label(panel.title, 4, top_edge - 9))
     marks = []  # where the names of several series go: at their last points, apart from each other

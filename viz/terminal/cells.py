@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from ground.results.cells import CellsRecord, Heading, Value
 from ground.system.host import describe_host
 from viz.experiment_view import ExperimentView
+from viz.figures import number_text
 from viz.terminal.columns import aligned, folded
 
 __all__ = ("cells_tsv", "facts_of", "render_cells")
@@ -24,12 +24,12 @@ def render_cells(record: CellsRecord, view: ExperimentView, further: Sequence[st
     for cell, row in values.items():
         runs = str(max((value.runs for value in row.values() if value is not None), default=0))
         table.append([
-            cell, *(_cell(row[h.name], h.digits) for h in headings), runs,
-            *(_number(published[cell].get(name), 3) for name in told),
+            cell, *(number_text(getattr(row[h.name], "median", None), h.digits, "-", "") for h in headings), runs,
+            *(number_text(published[cell].get(name), 3, "", "") for name in told),
         ])  # fmt: skip
         if quartiles:
             for what, called in zip(("low", "high"), view.spread.called, strict=True):
-                ends = [_number(getattr(row[h.name], what, None), h.digits) for h in headings]
+                ends = [number_text(getattr(row[h.name], what, None), h.digits, "", "") for h in headings]
                 table.append([f"  {called}", *ends, "", *("" for _ in told)])
     legend = "\n".join(f"  {h.name}: {h.about}" for h in headings)
     if quartiles and view.spread.explained:
@@ -66,18 +66,8 @@ def cells_tsv(headings: Sequence[Heading], values: Values, ends: tuple[str, str]
     rows = [["cell", *head]]
     for cell, row in values.items():
         figures = [
-            _number(getattr(row[h.name], what, None), h.digits, "NA")
+            number_text(getattr(row[h.name], what, None), h.digits, "NA", "")
             for h in headings for what in ("median", "low", "high")
         ]  # fmt: skip
         rows.append([cell, *figures])
     return "".join("\t".join(row) + "\n" for row in rows)
-
-
-def _cell(value: Value | None, digits: int) -> str:
-    return "-" if value is None else _number(value.median, digits)
-
-
-def _number(value: float | None, digits: int, missing: str = "") -> str:
-    if value is None:
-        return missing
-    return "inf" if math.isinf(value) else f"{value:.{digits}f}"

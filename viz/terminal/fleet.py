@@ -31,7 +31,7 @@ def _lines(part: FleetPart) -> list[str]:
     lines, gone = [_line(part)], part.away
     if gone is not None:
         when = f"{gone.first} to {gone.last}" if gone.last > gone.first else f"on {gone.last}"
-        after = f"went away after {gone.days} day{'s' * (gone.days > 1)}, {when}"
+        after = f"gone after {gone.days} day{'s' * (gone.days > 1)}, {when}"
         lines.append(f"    {after}: {_interval(gone.change)} then, {_interval(gone.since)} since")
     return lines
 

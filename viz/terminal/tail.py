@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ground.results.interval import Interval
 from ground.results.ladder import queries_of
 from ground.results.tail import KINDS, Tail, WorstQuery
 from viz.tail_words import (
     BESIDE_WORDS,
     cpu_absent,
     first_sentence,
+    gap_cells,
     group_words,
     percent_of,
     samples_words,
@@ -54,14 +54,15 @@ def _budget(tail: Tail) -> str:
     for row in tail.rows:
         rows.append(
             [
-                row.name, _us(row.tail_us), _us(row.median_us), *_gap(row.gap),
+                row.name, _us(row.tail_us), _us(row.median_us), *gap_cells(row.gap),
                 "-" if row.share is None else f"{100 * row.share:.1f} %",
             ]
         )  # fmt: skip
     whole = tail.gap
     rows.append(
         [
-            "all", _us(tail.tail.mean_us), _us(tail.median.mean_us), *_gap(whole), "-" if whole is None else "100.0 %",
+            "all", _us(tail.tail.mean_us), _us(tail.median.mean_us), *gap_cells(whole),
+            "-" if whole is None else "100.0 %",
         ]
     )  # fmt: skip
     return aligned(rows)
@@ -80,7 +81,7 @@ def _cpu(tail: Tail) -> Iterator[str]:
         return
     yield f"On what they use the CPU (samples: {samples_words(tail)})"
     rows = [["us a query", "slow", "median", "difference", "95 % interval"]]
-    rows += [[row.category, _us(row.tail_us), _us(row.median_us), *_gap(row.gap)] for row in tail.cpu]
+    rows += [[row.category, _us(row.tail_us), _us(row.median_us), *gap_cells(row.gap)] for row in tail.cpu]
     yield from (*aligned(rows).split("\n"), "")
 
 
@@ -89,12 +90,8 @@ def _beside(tail: Tail) -> Iterator[str]:
         return
     yield f"What else was under way ({BESIDE_WORDS})"
     rows = [["at the time", "slow", "median", "difference", "95 % interval"]]
-    rows += [[f"{row.name}, {row.unit}", _us(row.tail), _us(row.median), *_gap(row.gap)] for row in tail.beside]
+    rows += [[f"{row.name}, {row.unit}", _us(row.tail), _us(row.median), *gap_cells(row.gap)] for row in tail.beside]
     yield from (*aligned(rows).split("\n"), "")
-
-
-def _gap(gap: Interval | None) -> tuple[str, str]:
-    return ("-", "-") if gap is None else (f"{gap.estimate:+,.2f}", f"{gap.low:+,.2f} to {gap.high:+,.2f}")
 
 
 def _mix(tail: Tail) -> Iterator[str]:

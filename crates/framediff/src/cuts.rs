@@ -39,7 +39,8 @@ impl Cuts {
 
     /// Why a frame below that path is no node of the tree, if it is none.
     pub fn reason(&self, path: u64, key: u32, object: u32, names: &FrameNames) -> Option<CutReason> {
-        let unnamed = || names.keys[key as usize].nameless || !self.shared.contains(&key);
+        let name = &names.keys[key as usize];
+        let unnamed = || name.nameless || !name.state && !self.shared.contains(&key);
         if self.nameless.contains(&object) && unnamed() {
             return Some(CutReason::Nameless);
         }

@@ -1,6 +1,7 @@
 //! The names of both sides: a key for each function, and the keys that stand for others.
 
 use function_names::{canonical, split_mark};
+use observer::states::{MARKS, OffCpu, WAKER};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
@@ -39,6 +40,8 @@ pub struct FrameName {
     pub thread: bool,
     /// Stands for all functions of its object that have no name.
     pub nameless: bool,
+    /// Says why a thread was off its CPU, or who woke it: no code.
+    pub state: bool,
     /// No rule may take it for another.
     pub apart: bool,
     /// The spellings of each side.
@@ -117,9 +120,10 @@ impl FrameNames {
     fn frame_name(&self, spelled: &str, object: u32) -> FrameName {
         let (plain, mark) = split_mark(spelled.as_bytes());
         let plain = String::from_utf8_lossy(plain);
-        let nameless = plain.starts_with('[') && plain.ends_with(']');
+        let state = is_state(&plain);
+        let nameless = !state && plain.starts_with('[') && plain.ends_with(']');
         let kernel = mark == Some(b'k');
-        let apart = !nameless && self.apart.contains(&*plain);
+        let apart = state || !nameless && self.apart.contains(&*plain);
         let name = if nameless {
             format!("[{}]", self.object_name(object).trim_matches(['[', ']']))
         } else if apart {
@@ -131,7 +135,7 @@ impl FrameNames {
             };
             self.aliases.get(&name).cloned().unwrap_or(name)
         };
-        FrameName { name, kernel, nameless, apart, ..FrameName::default() }
+        FrameName { name, kernel, nameless, state, apart, ..FrameName::default() }
     }
 
     pub fn thread(&mut self, side: usize, comm: &str) -> u32 {
@@ -189,7 +193,31 @@ impl FrameNames {
     }
 }
 
+/// Whether it is a state or a mark of `states.toml`: `[io]`, `[woken by]`.
+fn is_state(plain: &str) -> bool {
+    let Some(word) = plain.strip_prefix('[').and_then(|word| word.strip_suffix(']')) else { return false };
+    OffCpu::ALL.iter().any(|state| state.name() == word) || MARKS.contains(&plain) || plain.starts_with(WAKER)
+}
+
 /// A name without the mark of an inlined frame, which the other side may not have.
 pub fn without_inline_mark(name: &str) -> &str {
     name.strip_suffix("_[i]").unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_a_name_of_its_own_and_code_without_a_name_is_its_object_s() {
+        let mut names = FrameNames::new(Vec::new(), &[], &[MatchRule::Canonical]);
+        let object = names.object("");
+        let states = ["[io]", "[lock]", "[woken by]", "[waker db_bench]"];
+        let keys = states.map(|state| names.frame(0, state, object));
+        assert!(states.iter().zip(keys).all(|(state, key)| names.keys[key as usize].name == *state));
+        assert_eq!(names.frame(1, "[io]", object), keys[0]);
+        assert_eq!(names.frame(0, "[unknown]", object), names.frame(1, "[libeng.so]", object));
+        let marked = |key: u32| (names.keys[key as usize].state, names.keys[key as usize].nameless);
+        assert_eq!((marked(keys[3]), marked(keys[3] + 1)), ((true, false), (false, true)));
+    }
 }

@@ -80,6 +80,9 @@ pub struct FoldArgs {
     /// Take the numbers of samples from the periods of this event, which counts what --event weighs (recordings)
     #[arg(long, value_name = "NAME", requires = "event", conflicts_with_all = ["pprof", "counts_from", "slices", "slice_ms"])]
     count_event: Option<String>,
+    /// Write the profile of another event of callgrind's output as well, by the same read
+    #[arg(long, value_name = "EVENT=FILE", value_parser = event_file, requires = "profile", conflicts_with = "check")]
+    profile_of: Vec<(String, PathBuf)>,
     /// Put the comparison with perf report into --profile (a recording, --no-inlines): of symbols, or of totals alone
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "symbols")]
     #[arg(requires = "profile", requires = "no_inlines")]
@@ -195,6 +198,11 @@ impl FoldArgs {
     }
 }
 
+fn event_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (event, path) = text.split_once('=').ok_or("EVENT=FILE: the event's name and a path")?;
+    Ok((event.to_owned(), path.into()))
+}
+
 /// In ms.
 const SECOND: NonZeroU64 = NonZeroU64::new(1000).unwrap();
 
@@ -207,6 +215,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
         ("--stats", &args.stats),
     ];
     let named = named.into_iter().filter_map(|(option, path)| Some((option, Some(path.as_deref()?))));
+    let named = named.chain(args.profile_of.iter().map(|(_, path)| ("--profile-of", Some(&**path))));
     let inputs = [Some(&*args.input), args.counts_from.as_deref(), args.intervals.as_deref()];
     let inputs = inputs.into_iter().flatten();
     RequestFiles::refuse_overwriting(inputs, [("-o", args.output.as_deref())].into_iter().chain(named))?;
@@ -223,7 +232,13 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     }
     let read = || args.selection.read(&args.input, &options, threads);
     // A recording that perf report cannot read is folded all the same; the failure is reported at the end.
-    let (collector, reported, unchecked) = if let Some(detail) = args.check {
+    let mut of_events = Vec::new();
+    let (collector, reported, unchecked) = if !args.profile_of.is_empty() {
+        let events = args.profile_of.iter().map(|(event, _)| event);
+        let (first, others) = args.selection.read_events(&args.input, &options, events)?;
+        of_events = others;
+        (Ok(first), None, None)
+    } else if let Some(detail) = args.check {
         match check::beside_perf(&args.input, &args.only_pid, detail, read)? {
             (collector, Ok(reported)) => (collector, Some(reported), None),
             (collector, Err(error)) => (collector, None, Some(error)),
@@ -257,6 +272,10 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     if args.slices.is_some() && slices.is_empty() && stats.weight > 0 {
         return Err(Error::usage("--slices: the input does not tell the time of each sample"));
     }
+    let write_artifact = |path: &PathBuf, parts: &artifact::ArtifactParts| -> Result<(), Error> {
+        let artifact = Artifact::new(parts, rules.as_ref(), &args.views)?;
+        write_output(Some(path), |out| Ok(serde_json::to_writer(out, &artifact)?))
+    };
     // pprof says nothing of what is found out below.
     let stated = stats.clone();
     let beside = || match &args.pprof {
@@ -280,8 +299,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
                 check: check.as_ref(),
                 unchecked: unchecked.as_ref().map(Error::to_string),
             };
-            let artifact = Artifact::new(&parts, rules.as_ref(), &args.views)?;
-            write_output(Some(path), |out| Ok(serde_json::to_writer(out, &artifact)?))?;
+            write_artifact(path, &parts)?;
         }
         let shown = if format == output::StacksFormat::Folded { by_name } else { &profile };
         if args.output.is_some() || args.profile.is_none() {
@@ -304,6 +322,21 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
         beside.into_iter().collect::<Result<(), Error>>().and(others)?;
     } else {
         beside().and_then(|()| others())?;
+    }
+    for (collector, (_, path)) in of_events.into_iter().zip(&args.profile_of) {
+        let (profile, mut stats) = collector.finish()?;
+        let (plain, plain_of) = profile.plain_numbered();
+        stats.unique_stacks = plain.stacks() as u64;
+        let parts = artifact::ArtifactParts {
+            profile: &profile,
+            plain: (&plain, &plain_of),
+            states: &args.states,
+            statistics: &stats,
+            slices: None,
+            check: None,
+            unchecked: None,
+        };
+        write_artifact(path, &parts)?;
     }
     summarise(&stats, args.quiet);
     if stats.samples == 0 && stats.weight == 0 {

@@ -71,6 +71,28 @@ impl Selection {
     pub fn read(&self, path: &Path, options: &Options, threads: usize) -> Result<Collector, Error> {
         read(path, self.input_format, options, threads)
     }
+
+    /// Reads callgrind's output once for the event of `options` and for others.
+    pub fn read_events<'e>(
+        &self,
+        path: &Path,
+        options: &Options,
+        others: impl Iterator<Item = &'e String>,
+    ) -> Result<(Collector, Vec<Collector>), Error> {
+        let (head, input) = begin(path)?;
+        let auto = self.input_format == InputFormat::Auto && looks::like_callgrind(&head);
+        if !auto && self.input_format != InputFormat::Callgrind {
+            return Err(Error::usage(
+                "--profile-of is for callgrind's output, which has all events in one file",
+            ));
+        }
+        let events = std::iter::once(options.event.clone()).chain(others.cloned().map(Some));
+        let mut collectors: Vec<_> =
+            events.map(|event| Collector::new(Options { event, ..options.clone() })).collect();
+        Callgrind::default().read_events(&mut head.chain(input), &mut collectors)?;
+        let others = collectors.split_off(1);
+        Ok((collectors.remove(0), others))
+    }
 }
 
 /// Reads stacks that are folded already: pprof, callgrind's, else folded text.

@@ -2,8 +2,8 @@
 //!
 //! The format is that of "Callgrind Format Specification" in valgrind's manual.
 
-use super::{Source, lines::LineReader};
-use crate::collector::{Collector, Options, SampleHead, Weight};
+use super::{Source, lines::LineReader, refuse_lacking};
+use crate::collector::{Collector, SampleHead, Weight};
 use crate::dso;
 use crate::error::Error;
 use crate::frame::Frame;
@@ -24,8 +24,8 @@ const UNKNOWN: &[u8] = b"[unknown]";
 /// Reads costs into a collector.
 #[derive(Default)]
 pub struct Callgrind {
-    /// `None` before the events are named.
-    chosen: Option<Chosen>,
+    /// What each collector takes; empty before the events are named.
+    chosen: Vec<Chosen>,
     events: Vec<u8>,
     /// How many positions stand before the costs.
     positions: usize,
@@ -34,16 +34,19 @@ pub struct Callgrind {
     thread: Option<i64>,
     functions: Names,
     objects: Names,
-    /// Frames of each function, its callers before it, as far as they were needed.
-    stacks: HashMap<usize, Vec<Vec<u8>>>,
+    /// Frames of each function, its callers before it, as far as they were needed: places in `tidied`.
+    stacks: HashMap<usize, Vec<usize>>,
+    /// The names in those of functions with their callers, and as frames.
+    parts: Names,
+    tidied: Vec<Vec<u8>>,
     function: Option<usize>,
     object: Option<usize>,
     /// Whom the calls that come next are of.
     called: Option<usize>,
     called_object: Option<usize>,
-    /// Of the function at hand, and of all since the last totals.
-    cost: u128,
-    sum: u128,
+    /// By what is chosen: of the function at hand, and of all since the last totals.
+    cost: Vec<u128>,
+    sum: Vec<u128>,
     /// The next line is of a call or a jump, whose cost is another function's.
     skips_line: bool,
 }
@@ -100,7 +103,19 @@ fn numbered(written: &[u8]) -> (Option<u64>, &[u8]) {
 
 impl Source for Callgrind {
     fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
-        refuse_what_it_lacks(collector.options())?;
+        self.read_events(input, std::slice::from_mut(collector))
+    }
+}
+
+impl Callgrind {
+    /// Reads the event of each collector. Their other options are the same.
+    pub fn read_events(&mut self, input: &mut dyn Read, collectors: &mut [Collector]) -> Result<(), Error> {
+        let Some(options) = collectors.first().map(Collector::options) else { return Ok(()) };
+        let lacking = [
+            (options.weight == Weight::Count, "--weight count", "samples, each cost is a count"),
+            (options.slice.is_some(), "--slices", "times"),
+        ];
+        refuse_lacking("callgrind's output", options, &lacking)?;
         self.positions = 1;
         let mut lines = LineReader::new(input);
         let mut number = 0_u64;
@@ -109,7 +124,7 @@ impl Source for Callgrind {
             if !line.ended {
                 break;
             }
-            self.line(line.bytes, collector).map_err(|why| {
+            self.line(line.bytes, collectors).map_err(|why| {
                 let start = String::from_utf8_lossy(&line.bytes[..line.bytes.len().min(SHOWN)]);
                 Error::usage(format!(
                     "callgrind's output, line {number}: {why}\n  {}",
@@ -118,25 +133,25 @@ impl Source for Callgrind {
             })?;
         }
         let whole = self.function.is_none();
-        self.flush(collector).map_err(Error::usage)?;
+        self.flush(collectors).map_err(Error::usage)?;
         if let Some(why) = lines.failure() {
             return Err(Error::partial(format!("reading callgrind's output failed at line {number}: {why}")));
         }
-        if !whole || self.sum > 0 {
-            collector.cut_short(format!("callgrind's output ends at line {number}, before its totals"));
+        if !whole || self.sum.iter().any(|&sum| sum > 0) {
+            for collector in collectors {
+                collector.cut_short(format!("callgrind's output ends at line {number}, before its totals"));
+            }
         }
         Ok(())
     }
-}
 
-impl Callgrind {
-    fn line(&mut self, line: &[u8], collector: &mut Collector) -> Result<(), String> {
+    fn line(&mut self, line: &[u8], collectors: &mut [Collector]) -> Result<(), String> {
         match line.first() {
             None | Some(b'#') => Ok(()),
             Some(b'0'..=b'9' | b'+' | b'-' | b'*') => self.cost(line),
             _ => match memchr::memchr2(b'=', b':', line) {
-                Some(at) if line[at] == b'=' => self.position(&line[..at], &line[at + 1..], collector),
-                Some(at) => self.header(&line[..at], line[at + 1..].trim_ascii(), collector),
+                Some(at) if line[at] == b'=' => self.position(&line[..at], &line[at + 1..], collectors),
+                Some(at) => self.header(&line[..at], line[at + 1..].trim_ascii(), collectors),
                 None => Err("neither a cost nor a name".to_owned()),
             },
         }
@@ -146,32 +161,33 @@ impl Callgrind {
         if std::mem::take(&mut self.skips_line) {
             return Ok(());
         }
-        let Chosen::Event(column) = self.chosen.ok_or("a cost before its events are named")? else {
-            return Ok(());
-        };
-        // Zeros at the end are not written.
-        let mut fields = line.split(|&b| b == b' ').filter(|field| !field.is_empty()).skip(self.positions);
-        let cost = fields.nth(column).map_or(Ok(0), count)?;
-        if self.function.is_none() && cost > 0 {
-            return Err("a cost before its function is named".to_owned());
+        if self.chosen.is_empty() {
+            return Err("a cost before its events are named".to_owned());
         }
-        self.cost += u128::from(cost);
+        for (chosen, sum) in self.chosen.iter().zip(&mut self.cost) {
+            let Chosen::Event(column) = chosen else { continue };
+            let cost = nth_count(line, self.positions + column)?;
+            if self.function.is_none() && cost > 0 {
+                return Err("a cost before its function is named".to_owned());
+            }
+            *sum += u128::from(cost);
+        }
         Ok(())
     }
 
-    fn position(&mut self, key: &[u8], value: &[u8], collector: &mut Collector) -> Result<(), String> {
+    fn position(&mut self, key: &[u8], value: &[u8], collectors: &mut [Collector]) -> Result<(), String> {
         match key {
             b"fn" => {
-                self.flush(collector)?;
+                self.flush(collectors)?;
                 self.function = Some(self.functions.find(value)?);
             }
             b"ob" => {
-                self.flush(collector)?;
+                self.flush(collectors)?;
                 self.object = Some(self.objects.find(value)?);
             }
             b"cfn" => self.called = Some(self.functions.find(value)?),
             b"cob" => self.called_object = Some(self.objects.find(value)?),
-            b"calls" => self.calls(value, collector)?,
+            b"calls" => self.calls(value, collectors)?,
             b"jump" | b"jcnd" => self.skips_line = true,
             // Files, which no frame has a place for.
             b"fl" | b"fi" | b"fe" | b"cfi" | b"cfl" => {}
@@ -180,27 +196,28 @@ impl Callgrind {
         Ok(())
     }
 
-    fn header(&mut self, key: &[u8], value: &[u8], collector: &mut Collector) -> Result<(), String> {
+    fn header(&mut self, key: &[u8], value: &[u8], collectors: &mut [Collector]) -> Result<(), String> {
         match key {
             b"positions" => self.positions = value.split(u8::is_ascii_whitespace).count(),
-            b"events" => self.name_events(value, collector)?,
+            b"events" => self.name_events(value, collectors)?,
             b"cmd" => self.command = command(value).to_vec(),
             b"pid" => self.pid = number(value),
             b"thread" => self.thread = number(value),
-            b"part" => self.flush(collector)?,
+            b"part" => self.flush(collectors)?,
             b"totals" => {
-                self.flush(collector)?;
+                self.flush(collectors)?;
                 self.function = None;
-                let Chosen::Event(column) = self.chosen.ok_or("totals before their events are named")? else {
-                    return Ok(());
-                };
-                let mut fields = value.split(|&b| b == b' ').filter(|field| !field.is_empty());
-                let stated = u128::from(fields.nth(column).map_or(Ok(0), count)?);
-                let sum = std::mem::take(&mut self.sum);
-                if sum != stated {
-                    return Err(format!(
-                        "the costs above add up to {sum}, not to these totals: the file is damaged"
-                    ));
+                if self.chosen.is_empty() {
+                    return Err("totals before their events are named".to_owned());
+                }
+                for (chosen, sum) in self.chosen.iter().zip(&mut self.sum) {
+                    let Chosen::Event(column) = chosen else { continue };
+                    let sum = std::mem::take(sum);
+                    if sum != u128::from(nth_count(value, *column)?) {
+                        return Err(format!(
+                            "the costs above add up to {sum}, not to these totals: the file is damaged"
+                        ));
+                    }
                 }
             }
             _ => {}
@@ -209,20 +226,22 @@ impl Callgrind {
     }
 
     /// `3 16`: how often, and where the called function begins.
-    fn calls(&mut self, value: &[u8], collector: &mut Collector) -> Result<(), String> {
+    fn calls(&mut self, value: &[u8], collectors: &mut [Collector]) -> Result<(), String> {
         self.skips_line = true;
         let object = self.called_object.take().or(self.object);
-        if self.chosen == Some(Chosen::Calls) {
-            let called = self.called.ok_or("calls before it is named who was called")?;
-            let times = value.split(|&b| b == b' ').next().map_or(Ok(0), count)?;
-            self.hand_on(called, object, u128::from(times), collector)?;
+        for (place, collector) in collectors.iter_mut().enumerate().take(self.chosen.len()) {
+            if self.chosen[place] == Chosen::Calls {
+                let called = self.called.ok_or("calls before it is named who was called")?;
+                let times = u128::from(nth_count(value, 0)?);
+                self.hand_on(called, object, times, collector)?;
+            }
         }
         Ok(())
     }
 
     /// Chooses what is folded: what was asked for, else the first event, which are the instructions.
-    fn name_events(&mut self, names: &[u8], collector: &mut Collector) -> Result<(), String> {
-        if self.chosen.is_some() {
+    fn name_events(&mut self, names: &[u8], collectors: &mut [Collector]) -> Result<(), String> {
+        if !self.chosen.is_empty() {
             return if self.events == names {
                 Ok(())
             } else {
@@ -230,28 +249,36 @@ impl Callgrind {
             };
         }
         let every: Vec<_> = names.split(u8::is_ascii_whitespace).map(String::from_utf8_lossy).collect();
-        let wanted = collector.options().event.as_deref();
-        if wanted == Some(CALLS) {
-            collector.set_event_and_unit(Some(CALLS.to_owned()), CALLS.to_owned());
-            (self.chosen, self.events) = (Some(Chosen::Calls), names.to_vec());
-            return Ok(());
+        for collector in &mut *collectors {
+            let wanted = collector.options().event.as_deref();
+            if wanted == Some(CALLS) {
+                collector.set_event_and_unit(Some(CALLS.to_owned()), CALLS.to_owned());
+                self.chosen.push(Chosen::Calls);
+                continue;
+            }
+            let found = wanted.map_or(Some(0), |wanted| every.iter().position(|name| name == wanted));
+            let column = found.ok_or_else(|| {
+                format!("no event {}; counted were {}, {CALLS}", wanted.unwrap_or_default(), every.join(", "))
+            })?;
+            let unit = if every[column] == "Ir" { "instructions" } else { &every[column] };
+            collector.set_event_and_unit(Some(every[column].to_string()), unit.to_owned());
+            self.chosen.push(Chosen::Event(column));
         }
-        let found = wanted.map_or(Some(0), |wanted| every.iter().position(|name| name == wanted));
-        let column = found.ok_or_else(|| {
-            format!("no event {}; counted were {}, {CALLS}", wanted.unwrap_or_default(), every.join(", "))
-        })?;
-        let unit = if every[column] == "Ir" { "instructions".to_owned() } else { every[column].to_string() };
-        collector.set_event_and_unit(Some(every[column].to_string()), unit);
-        (self.chosen, self.events) = (Some(Chosen::Event(column)), names.to_vec());
+        self.events = names.to_vec();
+        self.cost.resize(collectors.len(), 0);
+        self.sum.resize(collectors.len(), 0);
         Ok(())
     }
 
     /// Hands on what the function at hand has cost so far.
-    fn flush(&mut self, collector: &mut Collector) -> Result<(), String> {
-        let weight = std::mem::take(&mut self.cost);
-        let Some(function) = self.function.filter(|_| weight > 0) else { return Ok(()) };
-        self.sum += weight;
-        self.hand_on(function, self.object, weight, collector)
+    fn flush(&mut self, collectors: &mut [Collector]) -> Result<(), String> {
+        for (place, collector) in collectors.iter_mut().enumerate().take(self.chosen.len()) {
+            let weight = std::mem::take(&mut self.cost[place]);
+            let Some(function) = self.function.filter(|_| weight > 0) else { continue };
+            self.sum[place] += weight;
+            self.hand_on(function, self.object, weight, collector)?;
+        }
+        Ok(())
     }
 
     fn hand_on(
@@ -263,14 +290,21 @@ impl Callgrind {
     ) -> Result<(), String> {
         let tidy = collector.options().tidy;
         let stack = self.stacks.entry(function).or_insert_with(|| {
-            let mut frames: Vec<_> = callers(&self.functions.texts[function])
-                .map(|name| if is_address(name) { UNKNOWN.to_vec() } else { names::tidy(name, tidy) })
-                .collect();
+            let mut frames = Vec::new();
+            for name in callers(&self.functions.texts[function]) {
+                let part = self.parts.intern(name);
+                if part == self.tidied.len() {
+                    let unknown = is_address(name);
+                    self.tidied.push(if unknown { UNKNOWN.to_vec() } else { names::tidy(name, tidy) });
+                }
+                frames.push(part);
+            }
             frames.reverse();
             frames
         });
         let object = object.map(|object| &self.objects.texts[object][..]);
-        let mut frames: Vec<_> = stack.iter().map(|name| Frame::named(Cow::Borrowed(&name[..]))).collect();
+        let mut frames: Vec<_> =
+            stack.iter().map(|&part| Frame::named(Cow::Borrowed(&self.tidied[part][..]))).collect();
         if let (Some(leaf), Some(object)) = (frames.last_mut(), object) {
             if *leaf.name == *UNKNOWN {
                 leaf.name = Cow::Owned(dso::bracketed(object).unwrap_or_else(|| UNKNOWN.to_vec()));
@@ -299,6 +333,11 @@ fn count(field: &[u8]) -> Result<u64, String> {
     text.and_then(|text| text.parse().ok()).ok_or_else(|| "a cost is not a number below 2^64".to_owned())
 }
 
+/// A number of a line, 0 where it has not so many: zeros at the end are not written.
+fn nth_count(line: &[u8], place: usize) -> Result<u64, String> {
+    line.split(|&b| b == b' ').filter(|field| !field.is_empty()).nth(place).map_or(Ok(0), count)
+}
+
 /// The names in `leaf'caller'caller`, without the depths of recursion (`f'2`).
 fn callers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     names::split_callers(name).into_iter().filter(|part| !part.iter().all(u8::is_ascii_digit))
@@ -307,20 +346,4 @@ fn callers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn is_address(name: &[u8]) -> bool {
     name.strip_prefix(b"0x")
         .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
-}
-
-fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
-    let lacking = [
-        (options.weight == Weight::Count, "--weight count", "samples: each cost is a count"),
-        (options.time.is_some(), "--time", "times"),
-        (!options.skip_time.is_empty(), "--skip-time", "times"),
-        (options.intervals.is_some(), "--intervals", "times"),
-        (options.slice.is_some(), "--slices", "times"),
-    ];
-    match lacking.iter().find(|(asked, ..)| *asked) {
-        Some((_, option, what)) => {
-            Err(Error::usage(format!("callgrind's output has no {what}, so {option} cannot be had of it")))
-        }
-        None => Ok(()),
-    }
 }

@@ -1,7 +1,7 @@
 //! Folded text: `comm;root;...;leaf WEIGHT`, the format every flame graph program takes.
 
-use super::{Source, lines::LineReader};
-use crate::collector::{Collector, Label, Options, Weight};
+use super::{Source, lines::LineReader, refuse_lacking};
+use crate::collector::{Collector, Label, Weight};
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::profile::Profile;
@@ -39,31 +39,19 @@ pub struct Folded;
 
 impl Source for Folded {
     fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
-        refuse_what_it_lacks(collector.options())?;
+        let options = collector.options();
+        let lacking = [
+            (options.event.is_some(), "--event", "event"),
+            (options.weight == Weight::Count, "--weight count", "numbers of samples"),
+            (!options.only_pids.is_empty(), "--only-pid", "processes"),
+            (options.label != Label::Comm, "--pid and --tid", "processes and threads"),
+        ];
+        refuse_lacking("folded text", options, &lacking)?;
         collector.set_event_and_unit(None, UNSTATED.to_owned());
         each(input, |stack, weight| {
             collector.folded(stack.split(|&b| b == b';'), Tally { samples: 0, weight });
             Ok(())
         })
-    }
-}
-
-fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
-    let lacking = [
-        (options.event.is_some(), "--event", "its event"),
-        (options.weight == Weight::Count, "--weight count", "numbers of samples"),
-        (!options.only_pids.is_empty(), "--only-pid", "processes"),
-        (options.label != Label::Comm, "--pid and --tid", "processes and threads"),
-        (options.time.is_some(), "--time", "times"),
-        (!options.skip_time.is_empty(), "--skip-time", "times"),
-        (options.intervals.is_some(), "--intervals", "times"),
-    ];
-    match lacking.iter().find(|(asked, ..)| *asked) {
-        Some((_, option, what)) => {
-            let why = format!("folded text does not tell {what}, so {option} cannot be had of it");
-            Err(Error::usage(format!("{why}: fold the recording with it")))
-        }
-        None => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where samples come from: one file for each input, one trait for all.
 
-use crate::collector::Collector;
+use crate::collector::{Collector, Options};
 use crate::error::Error;
 use std::io::Read;
 
@@ -22,4 +22,20 @@ pub trait Source {
     /// Reads all of `input` into `collector`. Bytes that make no sense are reported to the collector and
     /// passed over; an error means that nothing useful can follow.
     fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error>;
+}
+
+/// Refuses what cannot be had of an input that has no times, and the others of `lacking` that were asked for: each with
+/// its option and what the input does not have.
+fn refuse_lacking(input: &str, options: &Options, lacking: &[(bool, &str, &str)]) -> Result<(), Error> {
+    let times = [
+        (options.time.is_some(), "--time", "times"),
+        (!options.skip_time.is_empty(), "--skip-time", "times"),
+        (options.intervals.is_some(), "--intervals", "times"),
+    ];
+    match times.iter().chain(lacking).find(|(asked, ..)| *asked) {
+        Some((_, option, what)) => {
+            Err(Error::usage(format!("{input} has no {what}: use {option} on a recording")))
+        }
+        None => Ok(()),
+    }
 }

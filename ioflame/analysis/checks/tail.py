@@ -30,7 +30,7 @@ def _mean(tail: Tail) -> Iterator[Check]:
         "tail mean",
         Verdict.OK if sound else Verdict.WARN,
         f"{tail.weighted_us:.2f} us by the records, {tail.mean_us:.2f} us as counted ({100 * off:+.2f} %)",
-        "" if sound else "the records do not stand for all queries: some were lost",
+        "" if sound else "the records do not represent all queries: some were lost",
     )
 
 

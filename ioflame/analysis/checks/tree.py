@@ -37,7 +37,7 @@ def tree_proofs(record: RunRecord, compacted_gb: float | None) -> Iterator[Check
     if compacted_gb is None:
         why = "this build prints other statistics"
         if not record.engine_result:
-            why = "the engine did not come to its own end, where it prints its statistics"
+            why = "the client did not exit by itself, and it prints its statistics when it does"
         yield Check("compaction in the log", Verdict.WARN, "not stated", why)
     else:
         # The process only reads, so whatever its statistics count ran while it read.

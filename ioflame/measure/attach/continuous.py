@@ -105,7 +105,7 @@ def keep_requests() -> Iterator[Callable[[], bool]]:
 
 
 def tell_kept(names: Sequence[str], reporter: Reporter) -> None:
-    reporter.warn(f"kept for good: {', '.join(names) or 'nothing, there is none yet'}")
+    reporter.warn(f"kept for good: {', '.join(names) or 'nothing yet'}")
 
 
 def _latest(out: Path) -> str:

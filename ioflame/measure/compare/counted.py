@@ -25,7 +25,7 @@ def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence
         raise UsageError(
             "--count: the arms differ by more than their builds, and a count is of builds alone",
             means="nothing was started",
-            mend="without --count; `ioflame count --per FUNCTION -- COMMAND` counts a command as it is",
+            mend="without --count; `ioflame count --per FUNCTION -- COMMAND` counts a command unchanged",
         )
     base = arms[0].job
     engine = base.engine

@@ -131,6 +131,6 @@ def _refuse_the_same(arms: Sequence[PlannedArm], options: CompareOptions) -> Non
             if same_bits and not flags and arm.environment == other.environment:
                 raise UsageError(
                     f"arms {other.name} and {arm.name} are the same program with the same flags",
-                    means="order and spelling are no difference; there is none to be found; nothing was started",
+                    means="order and spelling make no difference, so there is nothing to compare; nothing was started",
                     mend=f"--null {shlex.quote(str(options.base.options.db_bench))}   (what this host can see)",
                 )

@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 import shlex
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ground.errors import MeasurementError, UsageError
 from ground.results.comparison import COMMAND_LINE
 from ground.system.process import capture
 from ioflame.measure.compare.arms import PlannedArm
+from workloads.build import EngineBuild
 from workloads.libraries import Library
 
 __all__ = ("Relinked", "refuse_relinking")
@@ -27,26 +28,32 @@ _SAID = 400
 
 @dataclass(frozen=True)
 class Relinked:
-    """The links of one session. command: of the user's; seed: of the comparison; directory: where the links lie"""
+    """The links of one session.
+
+    command: of the user's; seed: of the comparison; directory: where the links lie; builds: linked so far, by arm
+    """
 
     command: str
     seed: int
     session: int
     directory: Path
+    builds: dict[str, EngineBuild] = field(default_factory=dict)
 
     def linked(self, arm: PlannedArm) -> PlannedArm:
-        """The arm as it is linked for this session, once. MeasurementError where the command makes no client of it."""
+        """The arm as it is linked for this session. MeasurementError where the command makes no client of it."""
+        if arm.name not in self.builds:
+            self.builds[arm.name] = self._built(arm)
+        return replace(arm, job=replace(arm.job, build=self.builds[arm.name]))
+
+    def _built(self, arm: PlannedArm) -> EngineBuild:
         place = self.directory / f"s{self.session:02}-{arm.name}"
+        place.mkdir(parents=True, exist_ok=True)
         out = place / _file_of(arm).name
-        if not out.exists():
-            place.mkdir(parents=True, exist_ok=True)
-            self._link(arm, out)
+        self._link(arm, out)
         engine = arm.job.engine
         if arm.job.build.library is None:
-            build = engine.inspect(out)
-        else:
-            build = engine.inspect_library(arm.job.build.path, Library(out))
-        return replace(arm, job=replace(arm.job, build=build))
+            return engine.inspect(out)
+        return engine.inspect_library(arm.job.build.path, Library(out))
 
     def _link(self, arm: PlannedArm, out: Path) -> None:
         seed = random.Random(f"{self.seed} link {self.session} {arm.name}").randrange(1, 1 << 31)
@@ -58,7 +65,7 @@ class Relinked:
             return
         why = f"exit code {done.returncode}" if done.returncode else f"it made no {out.name}"
         raise MeasurementError(
-            f"--relink: {why}; it said: {(done.text + done.errors).strip()[-_SAID:] or 'nothing'}",
+            f"--relink: {why}; its output: {(done.text + done.errors).strip()[-_SAID:] or 'none'}",
             means=f"session {self.session} has no link of arm {arm.name}; sessions before it are kept",
             mend=f"{shlex.join(argv)}   (what was run)",
         )
@@ -83,7 +90,7 @@ def refuse_relinking(factor: str, arms: list[PlannedArm]) -> None:
     released = next((arm for arm in arms if arm.job.build.released), None)
     if released is not None:
         raise UsageError(
-            f"--relink: {released.name} is a release, whose objects are not at hand",
+            f"--relink: {released.name} is a release, without its object files",
             means="where its linker put functions is a part of the difference; nothing was started",
             mend="builds of your own, or without --relink",
         )

@@ -110,7 +110,7 @@ def conduct_command(plan: PlannedCommand, record: CountRecord, directory: Path, 
                     end = log.read_text(encoding="utf-8", errors="replace")[-_LOG_END:].strip()
                     raise MeasurementError(
                         f"{plan.command[0]} under valgrind: {child.describe_end()}; it ended with: {end}",
-                        means="nothing of it is counted",
+                        means="it is not counted",
                         mend=shlex.join(argv),
                     )
             folded = directory / plan.name / f"{_ARM}.folded" if turn == 0 else None

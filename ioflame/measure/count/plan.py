@@ -116,7 +116,7 @@ def check_repeats(repeats: int) -> None:
     if not 2 <= repeats <= len(PADDINGS):
         raise UsageError(
             f"--repeats {repeats} is not within 2 and {len(PADDINGS)}",
-            means="a difference is told by ranges that do not overlap; nothing was started",
+            means="a difference needs ranges that do not overlap; nothing was started",
             mend="--repeats 5",
         )
 

@@ -263,7 +263,7 @@ def test_days_are_told_apart_by_the_command(tmp_path: Path, capsys: pytest.Captu
     )  # fmt: skip
     assert found["away"]["change"]["estimate"] == pytest.approx(0.6, abs=0.05)
     assert abs(found["away"]["since"]["estimate"]) < 0.05
-    assert "went away after 2 days, 2026-11-18 to 2026-11-19: +0." in text
+    assert "gone after 2 days, 2026-11-18 to 2026-11-19: +0." in text
     assert "2 went away" in text.splitlines()[-1] and "4 days on which both ran" in text
 
 

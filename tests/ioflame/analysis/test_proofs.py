@@ -58,7 +58,7 @@ def test_why_the_log_says_nothing_of_compactions() -> None:
     def means() -> str:
         return next(check.means for check in tree_proofs(record, None) if check.name == "compaction in the log")
 
-    assert means() == "the engine did not come to its own end, where it prints its statistics"
+    assert means() == "the client did not exit by itself, and it prints its statistics when it does"
     record.engine_result = {"operations": 1000.0}
     assert means() == "this build prints other statistics"
 

@@ -21,7 +21,7 @@ from tests.tails import PLACES, STATE_NAMES, naps, query, recorded, sample, wait
 
 @pytest.fixture(scope="module")
 def found() -> Tail:
-    return tail_of(*naps(), PLACES)
+    return tail_of(*naps(), PLACES).tail
 
 
 def test_a_planted_nap_is_the_surplus(found: Tail) -> None:
@@ -69,31 +69,31 @@ def test_a_lost_slow_record_makes_the_others_stand_for_it() -> None:
     given, file = naps()
     without = RecordFile(file.records[::2], file.states, file.clocks)
     losses = {"lost_slow": given.slow - sum(one.slow for one in without.records)}
-    found = tail_of(replace(given, losses=losses), without, PLACES)
+    found = tail_of(replace(given, losses=losses), without, PLACES).tail
     assert found.tail.queries == pytest.approx(200, abs=20) and found.lost_slow == losses["lost_slow"]
     assert "slow queries were lost" in found.notes[0]
 
 
 def test_a_threshold_that_was_asked_for_is_no_percentile() -> None:
     given, file = naps()
-    found = tail_of(replace(given, threshold_ns=4_000_000), file, PLACES)
+    found = tail_of(replace(given, threshold_ns=4_000_000), file, PLACES).tail
     assert (found.threshold.ns, found.threshold.low_ns, found.threshold.asked) == (4_000_000, 4_000_000, True)
     assert found.tail.records == given.slow and found.threshold.quantile == pytest.approx(0.97, abs=0.005)
-    within = tail_of(replace(given, threshold_ns=95_000), file, PLACES)
+    within = tail_of(replace(given, threshold_ns=95_000), file, PLACES).tail
     assert within.gap is None and "lies within the median queries" in within.notes[0]
 
 
 def test_where_the_percentile_is_below_what_was_kept_it_is_not_called_so() -> None:
     records = [query(number, 100 + number % 7) for number in range(1000)]
     records += [query(number, 900, slow=True) for number in range(0, 900, 15)]
-    found = tail_of(recorded(records, 20_000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    found = tail_of(recorded(records, 20_000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
     assert found.threshold.ns == 900_000 and found.threshold.quantile == pytest.approx(1 - 60 / 20_000)
     assert any("99th percentile is shorter" in note for note in found.notes)
 
 
 def test_few_slow_queries_have_no_difference() -> None:
     records = [query(number, 100 + number % 7) for number in range(1000)] + [query(3, 900, slow=True)] * 20
-    found = tail_of(recorded(records, 1020), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    found = tail_of(recorded(records, 1020), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
     assert found.gap is None and all(row.gap is None and row.share is None for row in found.rows)
     assert found.mix_us is None and "below 50 no difference is printed" in " ".join(found.notes)
 
@@ -107,7 +107,7 @@ def test_a_lock_has_its_place_and_who_held_it() -> None:
     records = [query(10 * number, 100 + number % 7) for number in range(2000)]
     held = wait(10, 2010, 2012, "lock", 2, who=99)
     records += [query(10 * number, 2100, held, slow=True) for number in range(0, 4000, 40)]
-    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
     (lock,) = [row for row in found.rows if row.kind == "lock"]
     assert (lock.name, lock.waker) == ("lock in Cache::Lookup", (99, 1.0))
 
@@ -116,7 +116,7 @@ def test_small_places_of_a_kind_are_one_row() -> None:
     records = [query(number, 100 + number % 7) for number in range(1000)]
     spans = [wait(10, 11, 12, "sleep", 1), wait(20, 1020, 1021, "lock", 2)]
     records += [query(number, 2000, *spans, slow=True) for number in range(60)]
-    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
     assert [row.name for row in found.rows if row.kind in ("lock", "sleep")] == [
         "lock in Cache::Lookup",
         "other sleeps",
@@ -126,7 +126,7 @@ def test_small_places_of_a_kind_are_one_row() -> None:
 def test_another_mix_is_told_from_what_is_within() -> None:
     records = [query(number, 100 + number % 7, reads=1) for number in range(1000)]
     records += [query(number, 1000, reads=1 + 4 * (number % 2), slow=True) for number in range(60)]
-    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
     assert [(row.name, row.tail_share, row.median_share) for row in found.mix] == [("1", 0.5, 1.0), ("3+", 0.5, 0.0)]
     assert found.mix_us is not None and found.within_us is not None and found.gap is not None
     assert found.mix_us + found.within_us == pytest.approx(found.gap.estimate)
@@ -196,8 +196,8 @@ def test_what_is_sampled_stands_for_no_query_of_the_budget() -> None:
     given, file = naps()
     drawn = next(one for one in file.records if not one.slow)
     more = [drawn._replace(weight=0, sampled=1, spans=(sample(drawn.begin_ns, 4),)) for _ in range(5)]
-    with_them = tail_of(given, RecordFile([*file.records, *more], file.states, file.clocks), PLACES)
-    without = tail_of(given, file, PLACES)
+    with_them = tail_of(given, RecordFile([*file.records, *more], file.states, file.clocks), PLACES).tail
+    without = tail_of(given, file, PLACES).tail
     assert (with_them.rows, with_them.weighted_us, with_them.median) == (
         without.rows, without.weighted_us, without.median
     )  # fmt: skip

@@ -35,7 +35,9 @@ def records(slow_checksum: float, seed: int = 3) -> list[QueryRecord]:
 
 
 def rows(made: list[QueryRecord]) -> tuple[dict[str, CpuRow], tuple[int, int]]:
-    found, samples = cpu_rows([(one, 1.0) for one in made], [one for one in made if one.sampled], PLACES, BOUNDS)
+    counted, sampled = [(one, 1.0) for one in made], [one for one in made if one.sampled]
+    undisturbed = Undisturbed.of(counted, sampled, BOUNDS.slow)
+    found, samples = cpu_rows(counted, sampled, undisturbed, PLACES, BOUNDS)
     return {row.category: row for row in found}, samples
 
 

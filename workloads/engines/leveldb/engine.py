@@ -33,7 +33,7 @@ class LevelDB(Engine):
         if not re.search(r"^Level +Files +Size\(MB\)", log, re.MULTILINE):
             raise MeasurementError(
                 f"{self.about.client} printed no level table",
-                means=f"the state of the LSM tree is unknown. It said last: {log.strip()[-300:] or 'nothing'}",
+                means=f"the state of the LSM tree is unknown. Its last output: {log.strip()[-300:] or 'none'}",
             )
         levels = [LevelSize(int(r["Level"]), int(r["Files"]), int(r["Size(MB)"])) for r in last_table(log, *_LEVELS)]
         # It empties its memtable as it opens: what the log holds becomes a file in L0.

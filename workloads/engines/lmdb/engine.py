@@ -34,7 +34,7 @@ class LMDB(Engine):
         if not stated:
             raise MeasurementError(
                 f"{self.about.client} printed no tree",
-                means=f"its state is unknown. It said last: {log.strip()[-300:] or 'nothing'}",
+                means=f"its state is unknown. Its last output: {log.strip()[-300:] or 'none'}",
             )
         # One file, with the pages in use: no level lies above another.
         pages = stated[-1]["last_page"] + 1

@@ -79,8 +79,8 @@ class RocksDB(Engine):
         version = re.search(r"RocksDB:\s+version (\S+)", output)
         if done.returncode != 0 or version is None:
             raise HostError(
-                f"{binary} did not run a one-operation job: exit code {done.returncode}, it said: "
-                f"{output.strip()[-600:] or 'nothing'}",
+                f"{binary} did not run a one-operation job: exit code {done.returncode}, its output: "
+                f"{output.strip()[-600:] or 'none'}",
                 means="it is not a db_bench, or this machine lacks a library it needs",
                 mend=f"ldd {shlex.quote(str(binary))}; {shlex.join(argv[:-1])} --db=$(mktemp -d)",
             )
@@ -125,7 +125,7 @@ class RocksDB(Engine):
             raise MeasurementError(
                 f"{self.about.client} printed no level table",
                 means=f"the state of the LSM tree is unknown; this {self.about.client} does not know `levelstats`, or "
-                f"prints it in another form. It said last: {log.strip()[-300:] or 'nothing'}",
+                f"prints it in another form. Its last output: {log.strip()[-300:] or 'none'}",
                 mend=Setting.DB_BENCH.to(f"<{self.about.versions}>"),
             )
         sizes = [LevelSize(int(row["Level"]), int(row["Files"]), int(row["Size(MB)"])) for row in levels]

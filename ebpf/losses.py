@@ -1,0 +1,44 @@
+"""What the programs of an observer lost, or saw and could not count, in words and as checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ground.results.checks import Check, Verdict
+
+__all__ = ("loss_checks", "losses_words", "unseen_verdict")
+
+# Of the requests, that may lack where the kernel runs no program for some events, and be no more than a note. Seen on
+# 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one.
+_FEW, _UNSEEN = 0.001, 0.02
+_WORDS = {
+    "lost_start": "requests that did not fit into the map of those in flight:",
+    "no_start": "ended without a start that was seen:",
+    "no_end": "ended without an end that was seen:",
+    "negative": "ended before they began:",
+    "missed": "events missed because the program was already running on that CPU:",
+    "lost_process": "children that did not fit into the map of processes:",
+}
+
+
+def losses_words(losses: Mapping[str, int], words: Mapping[str, str] = _WORDS) -> str:
+    """What is not 0; words: of counts by name, beside those that devices' observers have in common."""
+    known = {**_WORDS, **words}
+    return ", ".join(f"{known.get(name, name)} {count:,}" for name, count in losses.items() if count)
+
+
+def unseen_verdict(lost: int, requests: int) -> Verdict | None:
+    """Of requests whose start or end no program saw; None for more than a kernel leaves out."""
+    if lost <= max(_FEW * requests, 2):
+        return Verdict.NOTE
+    return Verdict.WARN if lost <= _UNSEEN * requests else None
+
+
+def loss_checks(
+    of: str, lost: Mapping[str, int], odd: Mapping[str, int], verdict: Verdict, means: str, mend: str = ""
+) -> Iterator[Check]:
+    """`OF losses`, and `OF oddities`: what was seen and is in no figure. Counts of 0 are left out."""
+    words = losses_words(lost)
+    yield Check(f"{of} losses", verdict, words, means, mend) if words else Check(f"{of} losses", Verdict.OK, "none")
+    if words := losses_words(odd):
+        yield Check(f"{of} oddities", Verdict.NOTE, words)
