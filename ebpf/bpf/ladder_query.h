@@ -36,7 +36,8 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack,
 	thread->sleeps = 0;
 	thread->unseen = 0;
 	thread->depth = 0;
-	thread->uring = 0;
+	thread->beyond = 0;
+	thread->workers = 0;
 	thread->stack = stack;
 	begin_parts(thread, now);
 	bump(FOLLOWED);
@@ -45,11 +46,9 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack,
 
 static __always_inline enum class class_of(struct thread *thread)
 {
-	if (thread->uring)
-		return URING;
 	if (!thread->reads)
 		return thread->requests ? SEVERAL : NO_READ;
-	if (thread->reads > 1 || thread->requests > 1)
+	if (thread->reads > 1 || thread->requests > 1 || thread->workers)
 		return SEVERAL;
 	if (!thread->requests)
 		return thread->sleeps ? FOREIGN : NO_REQUEST;

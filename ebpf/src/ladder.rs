@@ -116,7 +116,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let positioned = [libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2];
     rodata.read_calls[..3].copy_from_slice(&positioned);
     if plan.is_some() {
-        rodata.read_calls[3..].copy_from_slice(&[libc::SYS_read, libc::SYS_readv]);
+        rodata.read_calls = crate::queries::READ_CALLS;
     }
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
     if let Some(plan) = &plan {

@@ -92,9 +92,9 @@ _KINDS = {"get": "Gets", "multiget": "MultiGets", "seek": "Seeks", "query": "que
 CLASSES: dict[str, str] = {
     "one_read": "slept for one read of one request: the ladder",
     "no_read": "answered from memtable or block cache",
-    "several": "several read calls or requests, or requests of page faults",
+    "several": "several read calls or requests, or requests of page faults or io_uring's workers",
     "no_request": "a read without a request: page cache",
-    "foreign": "slept for a request of another thread's",
+    "foreign": "slept for a request of another thread's, or of before the query",
     "awake": "request done before the thread slept",
     "uring": "asked io_uring or libaio, which is not followed",
     "disorder": "a stage without its end, or out of order",
