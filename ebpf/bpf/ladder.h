@@ -76,6 +76,8 @@ enum counter {
 	READS,         /* read calls of queries of class SEVERAL */
 	REQUESTS_MADE, /* and their requests */
 	NOT_WAITED,    /* of these, that no wait of the thread ended with: done while it ran, or before another one was */
+	WITHOUT_CPU,   /* ns of followed queries that their thread had no CPU */
+	RUN_QUEUE,     /* and of these, that it could have run */
 	COUNTERS,
 };
 

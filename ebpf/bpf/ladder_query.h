@@ -98,6 +98,10 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 	count(ROW_CLASS + class, now - thread->at[QUERY], class == ONE_READ ? own : thread->spent);
 	count_parts(thread, class);
 	add_to(READER_CALLS, thread->reader_calls);
+	if (thread->without_cpu) {
+		add_to(WITHOUT_CPU, thread->without_cpu);
+		add_to(RUN_QUEUE, thread->parts[PART_RUNQ]);
+	}
 	thread->left = with_query ? now : 0;
 	thread->own_left = bpf_ktime_get_ns() - now;
 }
