@@ -219,8 +219,9 @@ def _engine(ladder: Ladder, rx_lat_us: float | None) -> Iterator[Check]:
     if not by_engine or not ladder.cycle_ns:
         return
     share = ladder.rest_ns(by_engine * 1e3) / (by_engine * 1e3)
+    error = max(ladder.error_ns / (by_engine * 1e3), 1 / math.sqrt(ladder.finished))
     verdict, why = Verdict.OK, ""
-    if _cannot_be(share, ladder.finished):
+    if _cannot_be(share, error):
         verdict, why = Verdict.FAILED, "the parts are larger than the whole: the ladder's queries are not those counted"
     elif abs(share) > REST:
         why = (
@@ -236,16 +237,16 @@ def _engine(ladder: Ladder, rx_lat_us: float | None) -> Iterator[Check]:
     )
 
 
-def _cannot_be(rest: float, n: int) -> bool:
-    """Whether what is left of a whole, as a share, is negative by more than the mean of n durations may be off: three
-    standard errors, where these spread by as much as they last."""
-    return rest < -_LARGER - 3 / math.sqrt(n)
+def _cannot_be(rest: float, error: float) -> bool:
+    """Whether what is left of a whole, as a share, is negative by more than three standard errors, which are shares as
+    well: 1/sqrt(n) of n durations that spread by as much as they last."""
+    return rest < -_LARGER - 3 * error
 
 
 def _device(ladder: Ladder) -> Iterator[Check]:
     """Reads of these queries cannot take longer than all reads of the device."""
     share = ladder.others_share
-    if share is not None and _cannot_be(share, ladder.total.count):
+    if share is not None and _cannot_be(share, 1 / math.sqrt(ladder.total.count)):
         yield Check(
             "ladder and device",
             Verdict.FAILED,

@@ -180,6 +180,7 @@ struct task_struct {
 	int tgid;
 	unsigned int __state;
 	unsigned int flags;
+	void *worker_private;
 	int on_cpu; /* not on kernels for one CPU */
 	u64 start_time;
 	struct task_struct *group_leader;

@@ -9,6 +9,7 @@
  * ladder.h: what is kept; ladder_query.h: the query and the file reader; ladder_path.h: queries of several reads; here: the
  * kernel's events, in a read's order. */
 #include "ladder_query.h"
+#include "submitter.h"
 
 static __always_inline int is_read(long id)
 {
@@ -44,13 +45,8 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 		}
 	}
 	u64 now = bpf_ktime_get_ns();
-	if (is_async(id)) {
-		if (with_query)
-			thread->uring = 1;
-		else if (is_target(task))
-			bump(ASYNC_CALLS);
-		return 0;
-	}
+	if (!with_query && is_async(id) && is_target(task))
+		bump(ASYNC_CALLS);
 	if (!is_read(id))
 		return 0;
 	if (!with_query) {
@@ -73,25 +69,50 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 	return 0;
 }
 
+/* Whether there was room to follow it. */
+static __always_inline bool asked(struct thread *thread, u32 owner, u64 key)
+{
+	struct flight flight = { .owner = owner };
+	ADD(thread->requests, 1);
+	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY)) {
+		bump(LOST_REQUEST);
+		return false;
+	}
+	if (remember(thread, key))
+		return true;
+	bpf_map_delete_elem(&flights, &key);
+	thread->beyond = 1;
+	bump(BEYOND);
+	return false;
+}
+
+static __always_inline void asked_by_worker(struct task_struct *worker, u64 key)
+{
+	struct task_struct *task = submitter_of(worker);
+	if (!task)
+		return;
+	struct thread *thread = thread_of(task);
+	if (thread && thread->phase != IDLE) {
+		thread->workers = 1;
+		asked(thread, task->pid, key);
+	}
+	bpf_task_release(task);
+}
+
 SEC("tp_btf/block_io_start")
 int BPF_PROG(io_start, struct request *rq)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase == IDLE)
-		return 0;
-	u64 now = bpf_ktime_get_ns();
-	thread->requests++;
-	struct flight flight = { .owner = task->pid };
 	u64 key = (u64)rq;
-	if (!remember(thread, key)) {
-		bump(BEYOND);
+	if (!thread || thread->phase == IDLE) {
+		if (gate)
+			asked_by_worker(task, key);
 		return 0;
 	}
-	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY)) {
-		bump(LOST_REQUEST);
+	u64 now = bpf_ktime_get_ns();
+	if (!asked(thread, task->pid, key))
 		return 0;
-	}
 	/* The stages are of the first one, in the first read call. */
 	if (thread->requests > 1 || thread->phase < IN_SYSCALL || thread->phase > AWAKE_AGAIN) {
 		thread->spent += bpf_ktime_get_ns() - now;

@@ -27,11 +27,10 @@ enum point {
 enum class {
 	ONE_READ,     /* one read call, one request, slept until it was done */
 	NO_READ,      /* no read call and no request: found in the engine's cache or memtable */
-	SEVERAL,      /* more than one read call or request, or requests of page faults alone */
+	SEVERAL,      /* more than one read call or request, or requests of page faults alone or of io_uring's workers */
 	NO_REQUEST,   /* one read call without a request of its own, and no sleep: page cache */
 	FOREIGN,      /* one read call without a request of its own that slept: another thread asked for the data */
 	AWAKE,        /* the request was done before the thread slept */
-	URING,        /* io_uring or libaio: the reads are not the thread's own calls */
 	DISORDER,     /* a point is missing, or before the one it follows */
 	CLASSES,
 };
@@ -77,6 +76,8 @@ enum counter {
 	READS,         /* read calls of queries of class SEVERAL */
 	REQUESTS_MADE, /* and their requests */
 	NOT_WAITED,    /* of these, that no wait of the thread ended with: done while it ran, or before another one was */
+	WITHOUT_CPU,   /* ns of followed queries that their thread had no CPU */
+	RUN_QUEUE,     /* and of these, that it could have run */
 	COUNTERS,
 };
 
@@ -103,9 +104,9 @@ enum phase {
 const volatile int with_query = 0;  /* uprobes on the query; without, the read call is the query */
 const volatile int with_reader = 0; /* uprobes on the file reader */
 const volatile u32 sample = 1;      /* one query in so many */
-#define READ_CALLS 5
-const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1 };
-#define REQUESTS 16
+#define READ_CALLS 8
+const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1, -1, -1, -1 };
+#define REQUESTS 32
 #define ASYNC_CALLS_KNOWN 2
 const volatile s64 async_calls[ASYNC_CALLS_KNOWN] = { -1, -1 };
 
@@ -134,7 +135,8 @@ struct thread {
 	u32 unseen; /* it slept for its request, and was not seen to wake */
 	u32 depth;
 	u32 phase;
-	u32 uring;
+	u32 beyond;  /* requests that had no room in `flights` */
+	u32 workers; /* requests that a worker made for it */
 	u32 known;
 	u32 part;    /* where it is while it has a CPU */
 	u32 off;     /* it has none: `enum off` */

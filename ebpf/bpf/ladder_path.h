@@ -31,6 +31,9 @@ static __always_inline void add_wait(struct thread *thread, u32 owner, u64 left,
 	}
 	if (completed > left) {
 		thread->waited++;
+		/* What it waited for may be one of those that are not known. */
+		if (thread->beyond)
+			completed = woken;
 	} else if (under_way) {
 		/* Woken for another reason: it will find its read undone and sleep again. */
 		issued = under_way_issued ? under_way_issued : woken;
@@ -120,10 +123,11 @@ static __always_inline void left(struct task_struct *task, struct thread *thread
 static __always_inline bool remember(struct thread *thread, u64 request)
 {
 	for (u32 i = 0; i < REQUESTS; i++) {
-		if (!thread->flights[i] || thread->flights[i] == request) {
-			thread->flights[i] = request;
+		if (thread->flights[i] == request)
 			return true;
-		}
+		/* A worker may look for room at the same time. */
+		if (!thread->flights[i] && !__sync_val_compare_and_swap(&thread->flights[i], 0, request))
+			return true;
 	}
 	/* Done while the thread ran: nothing waits for it. */
 	for (u32 i = 0; i < REQUESTS; i++) {
@@ -131,8 +135,9 @@ static __always_inline bool remember(struct thread *thread, u64 request)
 		struct flight *flight = bpf_map_lookup_elem(&flights, &key);
 		if (flight && !flight->completed)
 			continue;
+		if (__sync_val_compare_and_swap(&thread->flights[i], key, request) != key)
+			continue;
 		bpf_map_delete_elem(&flights, &key);
-		thread->flights[i] = request;
 		return true;
 	}
 	return false;

@@ -36,7 +36,8 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack,
 	thread->sleeps = 0;
 	thread->unseen = 0;
 	thread->depth = 0;
-	thread->uring = 0;
+	thread->beyond = 0;
+	thread->workers = 0;
 	thread->stack = stack;
 	begin_parts(thread, now);
 	bump(FOLLOWED);
@@ -45,11 +46,9 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack,
 
 static __always_inline enum class class_of(struct thread *thread)
 {
-	if (thread->uring)
-		return URING;
 	if (!thread->reads)
 		return thread->requests ? SEVERAL : NO_READ;
-	if (thread->reads > 1 || thread->requests > 1)
+	if (thread->reads > 1 || thread->requests > 1 || thread->workers)
 		return SEVERAL;
 	if (!thread->requests)
 		return thread->sleeps ? FOREIGN : NO_REQUEST;
@@ -99,6 +98,10 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 	count(ROW_CLASS + class, now - thread->at[QUERY], class == ONE_READ ? own : thread->spent);
 	count_parts(thread, class);
 	add_to(READER_CALLS, thread->reader_calls);
+	if (thread->without_cpu) {
+		add_to(WITHOUT_CPU, thread->without_cpu);
+		add_to(RUN_QUEUE, thread->parts[PART_RUNQ]);
+	}
 	thread->left = with_query ? now : 0;
 	thread->own_left = bpf_ktime_get_ns() - now;
 }

@@ -4,6 +4,7 @@
  *
  * records.h: what is kept; records_wait.h: waits and requests; here: where a query begins and ends, and the kernel's events. */
 #include "records_wait.h"
+#include "submitter.h"
 #include "uprobe.h"
 
 struct task_struct___faults {
@@ -24,7 +25,7 @@ static __always_inline void begin(struct task_struct *task, struct thread *threa
 	thread->stack = stack;
 	thread->since = thread->woken = thread->other = 0;
 	thread->got = now;
-	thread->requests = thread->waits = thread->depth = thread->waker = 0;
+	thread->requests = thread->waits = thread->spans = thread->depth = thread->waker = 0;
 	__builtin_memset(thread->flights, 0, sizeof(thread->flights));
 	__builtin_memset(record->beyond_ns, 0, sizeof(record->beyond_ns));
 	record->begun = now;
@@ -33,15 +34,16 @@ static __always_inline void begin(struct task_struct *task, struct thread *threa
 	record->min_flt = record->maj_flt = 0;
 	faults_since(task, &record->min_flt, &record->maj_flt);
 	record->waits_beyond = record->requests_beyond = 0;
-	record->flags = record->spans = 0;
+	record->flags = 0;
 	record->samples = 0;
 	thread->active = 1;
 	charge(thread, now);
 }
 
 /* Sends the record, where it is to be kept. */
-static __always_inline void keep(struct record *record, u64 ns)
+static __always_inline void keep(struct thread *thread, u64 ns)
 {
+	struct record *record = &thread->record;
 	bool slow = ns >= slow_ns;
 	u32 drawn = one_in;
 	bool chosen = slow || drawn <= 1 || bpf_get_prandom_u32() % drawn == 0;
@@ -51,10 +53,11 @@ static __always_inline void keep(struct record *record, u64 ns)
 		return;
 	record->weight = !chosen ? 0 : slow || !drawn ? 1 : drawn;
 	record->flags |= slow ? FLAG_SLOW : 0;
-	u64 spans = record->spans;
+	u64 spans = thread->spans;
 	asm volatile("" : "+r"(spans));
 	if (spans > SPANS)
-		return;
+		spans = SPANS;
+	record->spans = spans;
 	u64 size = __builtin_offsetof(struct record, span) + spans * sizeof(struct span);
 	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP))
 		lose(slow ? LOST_SLOW : LOST_OTHER);
@@ -77,7 +80,7 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 	record->ended = now;
 	record->own_ns += bpf_ktime_get_ns() - now;
 	if (number == ROW_WINDOW)
-		keep(record, ns);
+		keep(thread, ns);
 	/* After it is kept: who sees that all have been counted has all records. */
 	if (count_into(row, ns, record->own_ns))
 		lose(OVERFLOW);
@@ -159,8 +162,19 @@ int BPF_PROG(io_start, struct request *rq)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = active(task);
+	if (thread) {
+		u64 now = bpf_ktime_get_ns();
+		asked(task, thread, rq, now);
+		charge(thread, now);
+		return 0;
+	}
+	struct task_struct *submitter = gate == SHUT ? 0 : submitter_of(task);
+	if (!submitter)
+		return 0;
+	thread = active(submitter);
 	if (thread)
-		asked(task, thread, rq);
+		asked(submitter, thread, rq, bpf_ktime_get_ns());
+	bpf_task_release(submitter);
 	return 0;
 }
 

@@ -111,7 +111,7 @@ struct thread {
 	u8 places[REQUESTS];   /* and their spans */
 	u8 sampled[SAMPLES];   /* the spans of its samples */
 	u32 state, waker;
-	u32 requests, waits;
+	u32 requests, waits, spans; /* of `requests` and `spans` there may have been more than there is room for */
 	u32 skip;  /* queries until the next followed one */
 	u32 depth;
 	u32 active;
@@ -153,8 +153,8 @@ struct {
 } ring SEC(".maps");
 
 const volatile u32 sample = 1; /* one query in so many is followed */
-#define READ_CALLS 5
-const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1 };
+#define READ_CALLS 8
+const volatile s64 read_calls[READ_CALLS] = {};
 
 volatile u64 opened_at = 0;
 volatile u64 slow_ns = 0;
@@ -193,11 +193,9 @@ static __always_inline void charge(struct thread *thread, u64 since)
 /* Room for one more; NULL where there is none. */
 static __always_inline struct span *new_span(struct thread *thread, u32 *place)
 {
-	u64 n = thread->record.spans;
-	asm volatile("" : "+r"(n));
+	u64 n = ADD(thread->spans, 1); /* a worker may take one at the same time */
 	if (n >= SPANS)
 		return 0;
-	thread->record.spans = n + 1;
 	*place = n;
 	return &thread->record.span[n];
 }

@@ -157,12 +157,12 @@ static __always_inline void give_back(struct request *rq, u32 bytes)
 		weigh(busy, &gone, -1);
 }
 
-static __always_inline void asked(struct task_struct *task, struct thread *thread, struct request *rq)
+/* By the thread itself, or by a worker of io_uring at the same time as it does other things. */
+static __always_inline void asked(struct task_struct *task, struct thread *thread, struct request *rq, u64 now)
 {
-	u64 now = bpf_ktime_get_ns(), key = (u64)rq, n = thread->requests;
+	u64 key = (u64)rq, n = ADD(thread->requests, 1);
 	u32 place, bytes = rq->__data_len;
-	thread->record.bytes += bytes;
-	asm volatile("" : "+r"(n));
+	ADD(thread->record.bytes, bytes);
 	struct span *span = n < REQUESTS ? new_span(thread, &place) : 0;
 	if (!span) {
 		thread->record.requests_beyond++;
@@ -174,13 +174,11 @@ static __always_inline void asked(struct task_struct *task, struct thread *threa
 	span->who = bytes;
 	span->kind = REQUEST;
 	thread->places[n] = place;
-	thread->requests = n + 1;
 	struct flight flight = { .owner = task->pid };
 	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
 		lose(LOST_REQUEST);
 	else
 		thread->flights[n] = key;
-	charge(thread, now);
 }
 
 static __always_inline void woken(struct task_struct *task, struct thread *thread)

@@ -61,6 +61,9 @@ struct Ladder {
     reader_calls: u64,
     /// Between a followed query and the thread's next one.
     outside_reads: u64,
+    /// ns of followed queries that their thread had no CPU, and of these, that it could have run.
+    without_cpu_ns: u64,
+    run_queue_ns: u64,
     device: Option<FollowedDisk>,
     losses: BTreeMap<&'static str, u64>,
     /// The process ended before the window did.
@@ -116,7 +119,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let positioned = [libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2];
     rodata.read_calls[..3].copy_from_slice(&positioned);
     if plan.is_some() {
-        rodata.read_calls[3..].copy_from_slice(&[libc::SYS_read, libc::SYS_readv]);
+        rodata.read_calls = crate::queries::READ_CALLS;
     }
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
     if let Some(plan) = &plan {
@@ -172,6 +175,8 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         }),
         reader_calls: counters[Counter::READER_CALLS.0 as usize],
         outside_reads: counters[Counter::OUTSIDE_READS.0 as usize],
+        without_cpu_ns: counters[Counter::WITHOUT_CPU.0 as usize],
+        run_queue_ns: counters[Counter::RUN_QUEUE.0 as usize],
         // One read each, which is the class.
         foreign: rows.foreign.map(|parts| ClassParts {
             reads: parts[0].count(),

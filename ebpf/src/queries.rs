@@ -8,6 +8,18 @@ use crate::symbols::{self, Function, Rule, Rules};
 use crate::uprobes::{self, Calls, MOST_FUNCTIONS, Way};
 use observer::Failure;
 
+/// Calls that read, or that ask for reads and wait for them, within a query.
+pub const READ_CALLS: [i64; 8] = [
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_preadv2,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_submit,
+    libc::SYS_io_getevents,
+];
+
 #[derive(Args)]
 pub struct QueryOptions {
     /// Which kind of query is followed (default: the first of the engine's that is called; with --query-symbol: what

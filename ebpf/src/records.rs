@@ -25,7 +25,7 @@ use crate::histogram::Histogram;
 use crate::layout::{entries, names};
 use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
-use crate::queries::Queries;
+use crate::queries::{Queries, READ_CALLS};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result, write_whole};
 use crate::symbols::Function;
@@ -108,8 +108,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let callers = Callers::of(&process);
     let rodata = constants!(open, process.pid());
     rodata.sample = options.sample;
-    rodata.read_calls =
-        [libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2, libc::SYS_read, libc::SYS_readv];
+    rodata.read_calls = READ_CALLS;
     for (place, range) in rodata.callers.iter_mut().zip(callers.ranges()) {
         (place.low, place.high) = (range.start, range.end);
         rodata.callers_known += 1;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,9 +93,9 @@ _KINDS = {"get": "Gets", "multiget": "MultiGets", "seek": "Seeks", "query": "que
 CLASSES: dict[str, str] = {
     "one_read": "slept for one read of one request: the ladder",
     "no_read": "answered from memtable or block cache",
-    "several": "several read calls or requests, or requests of page faults",
+    "several": "several read calls or requests, or requests of page faults or io_uring's workers",
     "no_request": "a read without a request: page cache",
-    "foreign": "slept for a request of another thread's",
+    "foreign": "slept for a request of another thread's, or of before the query",
     "awake": "request done before the thread slept",
     "uring": "asked io_uring or libaio, which is not followed",
     "disorder": "a stage without its end, or out of order",
@@ -209,6 +210,8 @@ class Ladder:
     several, foreign: where threads were in queries of these classes; None where there was none
     reader_calls: of the file reader, by followed queries; None in files of before it was counted
     outside_reads: read calls in `outside`, such as those of an iterator's Next
+    without_cpu_ns, run_queue_ns: of followed queries, that their thread had no CPU, and that it could have run then;
+               0 in files of before it was counted
     outside:   from a followed query's return to the thread's next query: the client's own loop; own_ns: our work in it
     losses:    what was not counted, by reason
     """
@@ -238,6 +241,8 @@ class Ladder:
     foreign: QueryParts | None = None
     reader_calls: int | None = None
     outside_reads: int = 0
+    without_cpu_ns: int = 0
+    run_queue_ns: int = 0
     schema: int = 1
 
     @property
@@ -323,8 +328,17 @@ class Ladder:
 
     def rest_ns(self, by_engine_ns: float) -> float:
         """What of a query by the client's clock is neither the query nor the client's loop, without what following adds
-        to a query that is followed, for the others do not have it."""
-        return by_engine_ns - self.cycle_ns + self.any_probe_ns * (1 - 1 / self.sample)
+        to a query that is followed, for the others do not have it. On a busy CPU that takes longer, like all else."""
+        ran = sum(rung.sum_ns for rung in self.classes) - self.without_cpu_ns
+        waits = 1 + self.run_queue_ns / ran if ran > 0 else 1.0
+        return by_engine_ns - self.cycle_ns + waits * self.any_probe_ns * (1 - 1 / self.sample)
+
+    @property
+    def error_ns(self) -> float:
+        """Standard error of `query_ns`, by the middles of the buckets."""
+        squares = sum(n * ((low + high) / 2) ** 2 for rung in self.classes for low, high, n in rung.buckets)
+        variance = squares / self.finished - self.query_ns**2 if self.finished else 0.0
+        return math.sqrt(max(variance, 0.0) / self.finished) if self.finished else 0.0
 
     @property
     def seen_us(self) -> float:

@@ -38,6 +38,15 @@ def test_what_following_costs_is_no_part_of_the_rest() -> None:
     assert "rest                      0.00  +0.0 % of rx.lat" in ladder_text(slowed, 104 - 14)
 
 
+def test_on_a_busy_cpu_what_following_costs_takes_longer() -> None:
+    """The same where the thread waits for its CPU as long as it has it: of the clock it is 32 us."""
+    made = ladder()
+    stages = [replace(made.stages[0], own_ns=16_000 * made.total.count), *made.stages[1:]]
+    half = made.total.sum_ns // 2
+    crowded = replace(made, stages=stages, without_cpu_ns=half, run_queue_ns=half)
+    assert crowded.rest_ns(104_000 - 28_000) == pytest.approx(0, abs=1)
+
+
 @pytest.mark.parametrize(
     ("read_ms", "others", "verdict", "words"),
     [

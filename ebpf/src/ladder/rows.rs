@@ -15,9 +15,8 @@ use observer::Failure;
 /// In the order of `enum point` in `bpf/ladder.h`: stage N ends at point N + 1.
 const STAGES: [&str; point::POINTS.0 as usize - 1] =
     ["get_pre", "rdr_pre", "sys_pre", "queue", "device", "wake", "runq", "sys_post", "rdr_post", "get_post"];
-const CLASSES: [&str; 8] = names!(
-    class[0..CLASSES]: ONE_READ NO_READ SEVERAL NO_REQUEST FOREIGN AWAKE URING DISORDER
-);
+const CLASSES: [&str; 7] =
+    names!(class[0..CLASSES]: ONE_READ NO_READ SEVERAL NO_REQUEST FOREIGN AWAKE DISORDER);
 /// In the order of `enum part` there.
 const PARTS: [&str; part::PARTS.0 as usize] =
     ["before", "reader", "call", "queue", "device", "wake", "runq", "sleep", "between", "after"];

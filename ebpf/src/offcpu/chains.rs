@@ -11,6 +11,8 @@ const TRACER_DEPTH: usize = 8;
 /// Functions that a futex waits in, whatever it is for.
 const FUTEX: [&[u8]; 4] = [b"futex_", b"__futex_", b"do_futex", b"rt_mutex_"];
 const IO: [&[u8]; 3] = [b"io_schedule", b"blk_io_schedule", b"wait_on_page_bit"];
+/// Functions that wait for requests submitted to io_uring or libaio; before Linux 6.5 they do not say that it is IO.
+const SUBMITTED: [&[u8]; 2] = [b"io_cqring_wait", b"read_events"];
 /// What is called where a page is not there: from the program, or from within a system call.
 const FAULTS: [&[u8]; 5] =
     [b"asm_exc_page_fault", b"exc_page_fault", b"handle_mm_fault", b"do_page_fault", b"do_translation_fault"];
@@ -45,6 +47,11 @@ pub fn is_futex(addresses: &[u64], kernel: &Kernel) -> bool {
 /// Whether a thread with this kernel stack waits for storage.
 pub fn is_io(addresses: &[u64], kernel: &Kernel) -> bool {
     addresses.iter().any(|&address| one_of(&IO, kernel, address))
+}
+
+/// Whether a thread with this kernel stack waits for requests that were submitted before.
+pub fn is_submitted(addresses: &[u64], kernel: &Kernel) -> bool {
+    addresses.iter().any(|&address| one_of(&SUBMITTED, kernel, address))
 }
 
 /// Whether a thread with this kernel stack waits for a page of its memory.

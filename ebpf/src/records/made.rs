@@ -84,7 +84,8 @@ fn made(record: &Record, places: &mut Places, tellers: &Tellers) -> (Head, Vec<F
         }
         let [left, woken, runs] = span.at;
         let (place, state, awaited) = places.of(span, woken.saturating_sub(left), tellers);
-        let wait = Wait { left, woken, runs, other: span.other, awaited }.within(begin, end);
+        let more = record.requests_beyond > 0;
+        let wait = Wait { left, woken, runs, other: span.other, awaited, more }.within(begin, end);
         let (request, part) = wait.add_to(&mut parts, &requests);
         spans.push(FileSpan {
             at: [wait.left, wait.woken, wait.runs],

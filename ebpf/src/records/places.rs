@@ -49,6 +49,7 @@ impl Tellers {
             _ if chains::is_fault(kernel, &self.kernel) => Awaited::Page,
             // A file system may wait for a page without saying that it waits for IO.
             State::Io | State::Uninterruptible => Awaited::Storage,
+            _ if chains::is_submitted(kernel, &self.kernel) => Awaited::Storage,
             _ => Awaited::Another,
         };
         (state, awaited)

@@ -54,6 +54,8 @@ pub struct Wait {
     /// When a request of another thread's completed that it was woken by; 0: none.
     pub other: u64,
     pub awaited: Awaited,
+    /// There were more own requests than are known.
+    pub more: bool,
 }
 
 /// An own request; 0 where a point was not seen.
@@ -97,7 +99,8 @@ impl Wait {
                 let issued = request.issued.clamp(self.left, request.completed);
                 add(QueryPart::BlockQueue, issued - self.left);
                 add(QueryPart::Device, request.completed - issued);
-                add(QueryPart::WakeUp, self.woken - request.completed);
+                let rest = if self.more { QueryPart::UnknownIo } else { QueryPart::WakeUp };
+                add(rest, self.woken - request.completed);
                 (Some(place), QueryPart::Device)
             }
             (Awaited::Storage, None) if self.other > self.left && self.other <= self.woken => {
@@ -128,7 +131,8 @@ pub fn close(parts: &mut Parts, whole: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const WAIT: Wait = Wait { left: 100, woken: 900, runs: 1000, other: 0, awaited: Awaited::Storage };
+    const WAIT: Wait =
+        Wait { left: 100, woken: 900, runs: 1000, other: 0, awaited: Awaited::Storage, more: false };
 
     fn parts(wait: Wait, requests: &[OwnRequest]) -> (Parts, Option<usize>) {
         let mut parts = [0; PARTS.len()];
@@ -147,6 +151,8 @@ mod tests {
         assert_eq!((found, place), ([0, 100, 50, 730, 20, 0, 0, 0, 0], Some(1)));
         // Issued while the thread still ran.
         assert_eq!(parts(WAIT, &[first]).0, [0, 100, 0, 200, 600, 0, 0, 0, 0]);
+        // Of more than are known another one may have been the last.
+        assert_eq!(parts(Wait { more: true, ..WAIT }, &[first]).0, [0, 100, 0, 200, 0, 0, 600, 0, 0]);
         // Over before the thread slept: it waited for another one.
         let over = OwnRequest { issued: 50, completed: 90 };
         assert_eq!(parts(WAIT, &[over]), ([0, 100, 0, 0, 0, 0, 800, 0, 0], None));
