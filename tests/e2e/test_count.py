@@ -133,7 +133,7 @@ def test_other_engines_are_counted(ioflame: Ioflame, engine: str, tmp_path: Path
         (["--limit=put=9", "--operation=get"], "that operation is not counted here"),
         (["--", "true"], "--per is not given"),
         (["--per=main", "--", "/no/such/program"], "/no/such/program is not found"),
-        (["--per=main", "--operation=get", "--", "true"], "--operation and a command"),
+        (["--per=main", "--operation=get", "--", "true"], "--operation has no effect on a command"),
         (["--fail-above=1"], "--fail-above=1: expected a percentage such as 1%"),
         (["--repeats=1"], "--repeats 1 is not within 2 and 5"),
         (["--jobs=0"], "--jobs 0 is not at least 1"),

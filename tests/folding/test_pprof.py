@@ -80,7 +80,7 @@ def test_the_profile_that_a_run_keeps_opens_with_its_total(
     pprof: Path, burner: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     with Children() as children:
-        record_for(children, Plan("cpu-clock", 499, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 0.2)
+        record_for(children, Plan("cpu-clock", 499, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 1.0)
     stats = fold(tmp_path / "perf.data", tmp_path, [burner.pid]).statistics
     argv = [str(pprof), "-top", "-unit=ns", str(tmp_path / Files.PPROF)]
     told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout

@@ -91,7 +91,7 @@ def test_the_five_verdicts_in_their_words() -> None:
 def test_more_is_worse_of_latency_and_cpu_and_better_of_qps() -> None:
     up = {name: verdict(noisy(0.05, 0.005, 6, name), name) for name in COMPARED if COMPARED[name].figure == name}
     assert up.pop("qps") == "improved"
-    assert set(up) == {"rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "bgPer", "readsPerQuery"}
+    assert set(up) == {"rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "bgPer", "readsPerQuery", "p99"}
     assert set(up.values()) == {"regressed"}
 
 
