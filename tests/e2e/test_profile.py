@@ -55,7 +55,10 @@ def test_the_windows_are_in_order_and_none_overlaps(finished: Finished) -> None:
     assert edges == sorted(edges)
     begun = finished.record.report_start_ns
     assert begun is not None and begun < edges[0]  # the engine reports before anything is measured
-    assert all(SECONDS <= w.seconds < SECONDS + 0.5 for w in finished.record.windows[1:-1])
+    between = finished.record.windows[1:-1]
+    assert all(SECONDS <= w.seconds < SECONDS + 0.5 for w in between if w.kind == "plain")
+    # To the nearest line of the report, which on a busy host comes late.
+    assert all(SECONDS - 0.5 <= w.seconds < SECONDS + 2 for w in between if w.kind != "plain")
     # The last one has what the warm-up and perf did not take of the engine's time.
     assert finished.record.windows[-1].seconds >= LEAST_SECONDS
 
