@@ -48,6 +48,7 @@ class StoredListing:
     directory: of the database
     folders:   that its files are in; `name` is the last part of the folder's real path
     files:     all that were there between two readings, at `begun_ns` and `ended_ns` (CLOCK_MONOTONIC)
+    linked:    inodes of those that have other names as well, by the name here: the kernel may know them by another
     kinds:     the engine's patterns of names, with the kind of each, for a file that it has not listed
     notes:     what is not known of the files, in sentences
     failed:    why its engine could not name them; "" where it could
@@ -62,6 +63,7 @@ class StoredListing:
     ended_ns: int = 0
     notes: list[str] = field(default_factory=list)
     failed: str = ""
+    linked: dict[str, int] = field(default_factory=dict)
     schema: int = 1
 
 

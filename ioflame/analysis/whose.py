@@ -108,6 +108,8 @@ class _Places:
         self._folders = {(folder.inode, folder.name): folder.path for folder in listing.folders}
         # The root of a file system has no name there.
         self._folders |= {(folder.inode, ""): folder.path for folder in listing.folders}
+        # Links of a checkpoint have the names that the files themselves have.
+        self._linked = {(inode, name.rpartition("/")[2]): name for name, inode in listing.linked.items()}
         self._listing = listing
 
     def of(self, seen: SeenFile) -> _Place | None:
@@ -117,7 +119,8 @@ class _Places:
             if folder is not None:
                 below = "/".join(reversed(seen.path[:depth]))
                 return self._named(f"{folder}/{below}" if folder else below)
-        return None
+        linked = self._linked.get((seen.inode, seen.path[0])) if seen.path else None
+        return None if linked is None else self._named(linked)
 
     def _named(self, name: str) -> _Place:
         file = self._files.get(name)

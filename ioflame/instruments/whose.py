@@ -168,7 +168,17 @@ def listing_of(directory: Path, engine: str, before: StoredFiles, begun_ns: int,
         begun_ns=begun_ns,
         ended_ns=ended_ns,
         notes=list(found.notes),
+        linked={file.name: inode for file in found.files for inode in _linked(directory / file.name)},
     )
+
+
+def _linked(path: Path) -> Sequence[int]:
+    """Its inode, where it is there and has another name as well."""
+    try:
+        found = path.stat()
+    except OSError:
+        return []
+    return [found.st_ino] if found.st_nlink > 1 else []
 
 
 def _folder(directory: Path, folder: str) -> Sequence[StoredFolder]:

@@ -39,6 +39,16 @@ def test_files_of_both_readings_are_listed_with_their_folders(tmp_path: Path) ->
     assert again.folders == found.folders
 
 
+def test_files_that_have_other_links_are_listed_with_their_inodes(tmp_path: Path) -> None:
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db" / "000011.sst").touch()
+    (tmp_path / "db" / "000012.log").touch()
+    (tmp_path / "000011.sst").hardlink_to(tmp_path / "db" / "000011.sst")
+    before = files_reader("leveldb").stored_files(tmp_path / "db")
+    found = listing_of(tmp_path / "db", "leveldb", before, 0)
+    assert found.linked == {"000011.sst": (tmp_path / "000011.sst").stat().st_ino}
+
+
 def test_a_directory_that_is_gone_is_said(tmp_path: Path) -> None:
     before = files_reader("postgresql").stored_files(tmp_path)
     tmp_path.rmdir()

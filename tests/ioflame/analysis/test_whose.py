@@ -44,6 +44,16 @@ def test_a_request_is_given_to_the_file_of_the_database_by_inode_of_its_folder()
     assert (found.name, found.title) == ("base/5/1249", "app.public.accounts")
 
 
+def test_a_file_that_the_kernel_knows_by_another_link_is_found_by_its_inode() -> None:
+    """As the arms of a comparison share their files: the kernel has one name of each, in the folder of one arm."""
+    other_arm = replace(LISTING, folders=[StoredFolder("", "B", DATABASE + 1000)])
+    assert one(row(), listing=other_arm)[0] == "process"
+    assert one(row(), listing=replace(other_arm, linked={"000011.sst": 11})) == ("database", "sst", 2, "data")
+    # Another file's number, or another name: it is not that one.
+    assert one(row(), listing=replace(other_arm, linked={"000011.sst": 12}))[0] == "process"
+    assert one(row(), listing=replace(other_arm, linked={"000013.sst": 11}))[0] == "process"
+
+
 @pytest.mark.parametrize(
     ("offset", "size", "holds"),
     [
