@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ground.results.accounts import ALL, Account
+from ground.results.accounts import ACCOUNTS, ALL, Account
 from ground.results.history import Category, History, Noise, Series
 from ground.results.metrics import METRICS
 from ground.results.store.database import Store, stored_query
@@ -36,7 +36,7 @@ def read_history(store: Store, also: Sequence[str] = (), metrics: Sequence[str] 
             str(row["created"]),
             row["width"],
         )
-        for row in store.query(stored_query("history.sql")).as_dicts()
+        for row in store.query(stored_query("history.sql"), [list(ACCOUNTS)]).as_dicts()
         if (row["metric"] in metrics if metrics else _is_shown(row["metric"]))
     ]
     categories = [Category(*row) for row in store.query(_CATEGORIES).rows]

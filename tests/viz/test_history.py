@@ -59,6 +59,18 @@ def test_arms_alone_are_a_history_when_they_are_asked_for(tmp_path: Path, capsys
     assert [one.labels for one in read_history(store, ["*"]).series] == [["before", "after"]]
 
 
+def test_of_figures_with_a_point_in_their_names_only_rows_of_accounts_are_looked_at(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", create=True)
+    for number, label in enumerate(("10.1.0", "10.2.0")):
+        for metric in ("qps", "io.lat", "p99", "report.foo", "compaction.all", "writepath.memtable"):
+            run = f"run{number}-{metric}"
+            add_figure(store, run, label, metric, 1.0, test="t", host="h", created=f"2026-01-01T00:00:0{number}")
+    # The device's latency is no figure of a version.
+    assert {one.metric for one in read_history(store).series} == {"qps", "p99", "compaction.all"}
+    (asked,) = read_history(store, metrics=["writepath.memtable"]).series
+    assert asked.metric == "writepath.memtable"
+
+
 def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
     """As Otava reads them: no cell is empty, times are in order, and a configuration names every file."""
     history = made(1, 1, 2, None)
