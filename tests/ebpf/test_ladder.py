@@ -22,6 +22,7 @@ from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from tests.ebpf.conftest import Build
+from tests.ebpf.ordered import OrderedProgram
 from viz.terminal.ladder import ladder_text
 
 pytestmark = pytest.mark.needs("co-re")
@@ -32,38 +33,19 @@ _FEW, _MANY, _LARGE = 211, 1009, 53
 _ORDERS = 20
 
 
-class Standin:
+class Standin(OrderedProgram):
     """The stand-in engine as a process: orders in, counts out. prefix: a command that runs it."""
 
     # How often it slept while it carried out the orders of a window.
     slept = 0
 
     def __init__(self, binary: Path, data: Path, *prefix: str) -> None:
-        self._process = subprocess.Popen(
-            [*prefix, binary, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
+        super().__init__(*prefix, binary, data)
         self.data = data
-        assert self._answer() == "ready"
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def order(self, words: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(words + "\n")
 
     def query(self, words: str) -> int:
         self.order(words)
-        return int(self._answer())
-
-    def _answer(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        return int(self.answer())
 
 
 def follow(

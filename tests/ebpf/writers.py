@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from ground.results.write_ladder import WriteLadder, WriteStage, read_write_ladd
 from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
+from tests.ebpf.ordered import OrderedProgram
 
 __all__ = ("Load", "Writer", "Written", "counts_of", "follow")
 
@@ -54,31 +54,15 @@ class Written:
         return sum(stage_sum(self.ladder.roles, name).sum_ns for name in stages)
 
 
-class Writer:
+class Writer(OrderedProgram):
     """The program, once its database is open."""
 
     def __init__(self, program: Path, directory: Path, options: str) -> None:
-        self._process = subprocess.Popen(
-            [program, directory, options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        assert self._answer() == "ready"
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        super().__init__(program, directory, options)
 
     def write(self, load: Load) -> Sequence[int]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{load}\n")
-        return [int(word) for word in self._answer().split()]
-
-    def _answer(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self.order(str(load))
+        return [int(word) for word in self.answer().split()]
 
 
 def follow(writer: Writer, load: Load, out: Path, stages: str = "full") -> Written:
