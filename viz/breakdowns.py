@@ -72,7 +72,9 @@ def against_base(
     for row in rows:
         if not row.base and not row.arm:
             continue
-        sides = ["-" if row.name in lacks[name] else f"{us:.3f}" for name, us in ((base, row.base), (build, row.arm))]
+        sides = [
+            "-" if row.name in lacks.get(name, ()) else f"{us:.3f}" for name, us in ((base, row.base), (build, row.arm))
+        ]
         change = f"{row.change:+.3f}"
         interval, said = f"[{row.low:+.3f}, {row.high:+.3f}]", "significant" if row.seen else "not significant"
         if sessions < 2:

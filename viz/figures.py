@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ground.results.categories import Categories
@@ -18,6 +18,8 @@ __all__ = (
     "HEADLINE",
     "CannotBeError",
     "StateTime",
+    "account_digits",
+    "beside_base",
     "cost_cells",
     "engine_words",
     "interval_text",
@@ -36,6 +38,8 @@ HEADLINE = tuple((name, one.form_with_unit) for name, one in METRICS.items() if 
 FIRST = tuple(name for name, one in METRICS.items() if one.first)
 
 
+# Of an account's unit; from here on two digits behind the point are enough.
+_LARGE = 10
 # Parts of `other` that are named.
 _PARTS_NAMED = 4
 
@@ -110,6 +114,23 @@ def number_text(value: float | None, digits: int, missing: str = "-", thousands:
     if value is None:
         return missing
     return "inf" if math.isinf(value) else f"{value:{thousands}.{digits}f}"
+
+
+def account_digits(whole: float) -> int:
+    """Behind the point, of the rows of an account that come to `whole`: of requests a query hundredths matter."""
+    return 2 if whole >= _LARGE else 4
+
+
+def beside_base(
+    values: Sequence[float | None], shown: Callable[[float], str], change: Callable[[float], str], compared: bool
+) -> list[str]:
+    """The base's value first; behind each other one, where they are compared, its change from that. "-": unknown"""
+    base, cells = values[0], list[str]()
+    for place, value in enumerate(values):
+        cells.append("-" if value is None else shown(value))
+        if place and compared:
+            cells.append("-" if value is None or base is None else change(value - base))
+    return cells
 
 
 def left_out(threads: int, ns: int, kind: str = "idle", why: str = "next to nothing to do") -> str:

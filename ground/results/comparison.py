@@ -280,6 +280,11 @@ class ComparisonRun(ResumableRun[Comparison]):
         """What was counted beside it; None where no operation was, to its end."""
         return read_count(self.counted) if (self.counted / COUNT).is_file() else None
 
+    def run_with(self, file: str, session: Session, arm: str) -> Path | None:
+        """The run directory of the arm's process in the session that has the file; None where none has."""
+        found = [self.directory / process.directory for process in session.processes if process.arm == arm]
+        return next((path for path in found if (path / file).exists()), None)
+
     def profiles(self, arm: str) -> list[Path]:
         """The run directories of the arm that hold a folded profile, of the whole sessions, the oldest first."""
         return [

@@ -176,13 +176,16 @@ def _by_build(cells: Cells, going: CellsRun, group: str, asked: Asked) -> dict[s
 
 def _parts(record: CellsRecord, cell: Cell, asked: Asked) -> dict[str, float]:
     """The mean of each part over the cell's runs that have the step."""
-    prefix = f"{asked.step}.{asked.by}."
     found: dict[str, list[float]] = {}
     for run in record.figures(cell.name):
-        for name, value in run.items():
-            if name.startswith(prefix):
-                found.setdefault(name.removeprefix(prefix), []).append(value)
+        for name, value in _parts_in(run, asked).items():
+            found.setdefault(name, []).append(value)
     return {name: fmean(values) for name, values in found.items()}
+
+
+def _parts_in(figures: Mapping[str, float], asked: Asked) -> dict[str, float]:
+    prefix = f"{asked.step}.{asked.by}."
+    return {name.removeprefix(prefix): value for name, value in figures.items() if name.startswith(prefix)}
 
 
 def _against_base(
@@ -221,27 +224,23 @@ def _accounts_against_base(
     base, *others = cells.builds
     unit = ACCOUNTS[asked.by].unit
     rounds = [
-        {members[run.cell]: kept for run in runs if (kept := _rows_of(run.figures, asked))}
+        {members[run.cell]: parts for run in runs if (parts := _parts_in(run.figures, asked))}
         for runs in _by_round(record, members)
     ]
     found = []
     for build in others:
-        # A round is one measurement of each, by what it came to for a unit of work.
-        pairs = [(Account(asked.by, 1.0, one[base]), Account(asked.by, 1.0, one[build])) for one in rounds
-                 if {base, build} <= one.keys()]  # fmt: skip
+        pairs = [
+            (_by_one(asked, one[base]), _by_one(asked, one[build])) for one in rounds if {base, build} <= one.keys()
+        ]
         if pairs:
             rows = account_change(pairs).rows
-            lacks: dict[str, set[str]] = {base: set(), build: set()}
-            found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), {}, lacks, unit))
+            found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), {}, {}, unit))
     return found
 
 
-def _rows_of(figures: Mapping[str, float], asked: Asked) -> dict[str, float]:
-    """The rows of an account of a step, without that of all."""
-    prefix = Account.row_name(f"{asked.step}.{asked.by}", "")
-    rows = {name.removeprefix(prefix): value for name, value in figures.items() if name.startswith(prefix)}
-    rows.pop(ALL, None)
-    return rows
+def _by_one(asked: Asked, parts: Mapping[str, float]) -> Account:
+    """Of a round, which is one measurement: what its parts came to for a unit of work."""
+    return Account(asked.by, 1.0, {name: value for name, value in parts.items() if name != ALL})
 
 
 def _runs_by_build(

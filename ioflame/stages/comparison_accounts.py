@@ -9,6 +9,7 @@ from dataclasses import replace
 from ground.results.accounts import Account, accounts_in
 from ground.results.comparison import ComparisonRun, Session
 from ground.results.differences import AccountChange, Decision
+from ground.results.files import Files
 from ground.results.metrics import OBSERVED
 from ground.results.run import open_run
 from ioflame.analysis.compare.accounts import account_changes
@@ -49,12 +50,10 @@ def observed_decisions(going: ComparisonRun, arm: str, rule: VerdictRule, costs:
 
 def _accounts(going: ComparisonRun, session: Session, arm: str) -> Mapping[str, Account]:
     """Of the arm's process in the session that was observed; none where none was."""
-    for process in session.processes:
-        if process.arm == arm and (found := accounts_in(going.directory / process.directory)):
-            return {one.name: one for one in found}
-    return {}
+    path = going.run_with(Files.ACCOUNTS, session, arm)
+    return {one.name: one for one in accounts_in(path)} if path is not None else {}
 
 
 def _figure(going: ComparisonRun, session: Session, arm: str, name: str) -> float | None:
-    runs = [open_run(going.directory / one.directory) for one in session.processes if one.arm == arm]
-    return next((run.record.metrics[name] for run in runs if name in run.record.metrics), None)
+    path = going.run_with(Files.ACCOUNTS, session, arm)
+    return open_run(path).record.metrics.get(name) if path is not None else None

@@ -30,7 +30,7 @@ def budget_of(going: ComparisonRun, arm: str) -> Budget | None:
     record = going.record
     found: list[tuple[Session, dict[str, Path]]] = []
     for session in record.whole_sessions():
-        runs = {side: _profiled(going, session, side) for side in (record.base.name, arm)}
+        runs = {side: going.run_with(Files.CATEGORIES, session, side) for side in (record.base.name, arm)}
         known = {side: path for side, path in runs.items() if path is not None}
         if len(known) == len(runs):
             found.append((session, known))
@@ -47,12 +47,6 @@ def budget_of(going: ComparisonRun, arm: str) -> Budget | None:
     base = record.base.name
     pairs = [(slices(one, base, runs[base]), slices(one, arm, runs[arm])) for one, runs in found]
     return latency_budget(pairs, seed=record.plan.seed)
-
-
-def _profiled(going: ComparisonRun, session: Session, arm: str) -> Path | None:
-    """The arm's run directory of the session that has its profile."""
-    found = [going.directory / process.directory for process in session.processes if process.arm == arm]
-    return next((path for path in found if (path / Files.CATEGORIES).exists()), None)
 
 
 def _slices(

@@ -19,6 +19,7 @@ from ground.results.metrics import COMPARED, DECIDING, window_metrics
 from ground.results.verdicts import ArmVerdict, Verdicts
 from ground.system.host import describe_host
 from viz.counted_view import NOT_COUNTED, CountView
+from viz.figures import account_digits
 from viz.page.counted import every_operation
 from viz.page.document import page
 from viz.page.frames import frames_compared
@@ -178,17 +179,14 @@ def _account(one: ArmVerdict, account: AccountChange) -> Markup:
         f"session. Intervals hold for all rows at once with 95 %, and come from {account.sessions} sessions."
     )
     caption = f"{account.title}: {one.arm} - {one.base}, {account.unit}"
-    # Of requests a query, hundredths matter.
-    digits = 2 if account.rows[0].base >= _LARGE else 4
-    return table(caption, _heads(one.base, one.arm), _rows(account.rows, digits, account.unit), "numbers noted", legend)
+    rows = _rows(account.rows, account_digits(account.rows[0].base), account.unit)
+    return table(caption, _heads(one.base, one.arm), rows, "numbers noted", legend)
 
 
 def _heads(base: str, arm: str) -> tuple[str, ...]:
     return ("part", base, arm, "change", "interval", "")
 
 
-# Of an account's unit; from here on two digits behind the point are enough.
-_LARGE = 10
 _PART = "\u2003"
 
 

@@ -13,7 +13,7 @@ from ground.results.files import Files
 from ground.results.ladder import Ladder
 from ground.results.metrics import LEGEND
 from ground.results.verdicts import Apart
-from viz.figures import HEADLINE, interval_text
+from viz.figures import HEADLINE, account_digits, beside_base, interval_text
 from viz.page.frames import frames_compared
 from viz.page.ladder import ladders_compared
 from viz.page.rendering import render, table
@@ -68,11 +68,9 @@ def _further(name: str) -> Callable[[RunView], Categories | None]:
 _FEWEST = 2
 # Of the largest run's whole: rows below it in every run are left out.
 _SMALL = 0.01
-# Of an account's unit; from here on two digits behind the point are enough.
-_LARGE = 10
 _TO = " \u2013 "
 _SCATTER = (
-    "95 %: interval of a run's figure by bootstrap over its seconds; it does not hold what changes from run to run."
+    "95 %: interval of a run's figure by bootstrap over its seconds; it does not include what changes from run to run."
 )
 _POINTS = "\u0394 in points. Shares add up to 100: one row's gain is others' loss."
 _ONE_RUN = (
@@ -119,24 +117,16 @@ def _accounts(views: Sequence[RunView], names: Sequence[str], compared: bool) ->
             # Its one row is all of it.
             rows.popitem()
         largest = max(values[ALL] for values in by_run if values is not None)
-        cells = [
-            [row, *_beside([None if values is None else values.get(row, 0.0) for values in by_run], compared, largest)]
-            for row in rows
-            if any(values is not None and values.get(row, 0.0) >= _SMALL * largest for values in by_run)
-        ]
+        digits = account_digits(largest)
+        shown, change = f"{{:,.{digits}f}}".format, f"{{:+,.{digits}f}}".format
+        cells = []
+        for row in rows:
+            values = [None if of is None else of.get(row, 0.0) for of in by_run]
+            if max(value or 0.0 for value in values) >= _SMALL * largest:
+                cells.append([row, *beside_base(values, shown, change, compared)])
         legend = f"{kind.unit}; rows below {100 * _SMALL:.0f} % are left out." + f" {_ONE_RUN}" * compared
         tables.append(table(kind.title, _heads(kind.unit, names, compared), cells, legend=legend))
     return tables
-
-
-def _beside(values: Sequence[float | None], compared: bool, largest: float) -> list[str]:
-    digits = 2 if largest >= _LARGE else 4
-    base, cells = values[0], list[str]()
-    for place, value in enumerate(values):
-        cells.append("-" if value is None else f"{value:,.{digits}f}")
-        if place and compared:
-            cells.append("-" if value is None or base is None else f"{value - base:+,.{digits}f}")
-    return cells
 
 
 def _heads(first: str, names: Sequence[str], compared: bool, scatter: str = "") -> list[str]:

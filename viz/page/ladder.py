@@ -8,7 +8,7 @@ from functools import partial
 from markupsafe import Markup
 
 from ground.results.ladder import CLASSES, PLACES, STAGES, Ladder, Rung, queries_of
-from viz.figures import CannotBeError
+from viz.figures import CannotBeError, beside_base
 from viz.page.latency_plots import histograms
 from viz.page.rendering import absent, plot_figure, render, table
 from viz.svg.axes import us
@@ -125,7 +125,8 @@ def ladders_compared(rows: Sequence[LadderRow | None], names: Sequence[str], com
         heads += [name, *(["\u0394"] if place and compared else [])]
 
     def line(name: str, value: Callable[[Ladder], float | None]) -> list[str]:
-        return [name, *_beside([None if one is None else value(one) for one in ladders], compared)]
+        values = [None if one is None else value(one) for one in ladders]
+        return [name, *beside_base(values, us, lambda ns: f"{ns / 1e3:+,.2f}", compared)]
 
     seen = [name for name in STAGES if any(row.ladder.stage(name).count for row in shown)]
     cells = [line(name, partial(_mean, name)) for name in seen]
@@ -138,16 +139,6 @@ def ladders_compared(rows: Sequence[LadderRow | None], names: Sequence[str], com
 
 def _mean(stage: str, ladder: Ladder) -> float | None:
     return ladder.stage(stage).mean_ns if ladder.stage(stage).count else None
-
-
-def _beside(values: Sequence[float | None], compared: bool) -> list[str]:
-    cells = []
-    base = values[0]
-    for place, value in enumerate(values):
-        cells.append(us(value))
-        if place and compared:
-            cells.append("-" if value is None or base is None else f"{(value - base) / 1e3:+,.2f}")
-    return cells
 
 
 def _series(ladder: Ladder) -> list[Named]:

@@ -10,13 +10,12 @@ from ground.results.metrics import DECIDING
 from ground.results.verdicts import ComparedRuns, Verdicts
 from ground.text.columns import fold_line, pad
 from ground.text.units import format_seconds
+from viz.figures import account_digits
 
 __all__ = ("comparison_text", "plan_text", "runs_text")
 
 
 _LIBRARY = "tool library "
-# Of an account's unit; from here on two digits behind the point are enough.
-_LARGE = 10
 # Disturbed ones, by line; a shared host disturbs most of them.
 _MOST_BLOCKS = 3
 
@@ -133,8 +132,7 @@ def _figures(decisions: Mapping[str, Decision]) -> Iterator[str]:
 
 
 def _account(account: AccountChange) -> Iterator[str]:
-    # Of requests a query, hundredths matter.
-    return _changes(account.rows, 2 if account.rows[0].base >= _LARGE else 4)
+    return _changes(account.rows, account_digits(account.rows[0].base))
 
 
 def _changes(rows: Sequence[BudgetRow], digits: int = 2) -> Iterator[str]:
