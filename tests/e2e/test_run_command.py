@@ -242,6 +242,35 @@ def test_an_interrupt_reaches_the_command_and_what_ignores_it_is_killed(ioflame:
     assert list((tmp_path / "b" / "runs").iterdir()) == []
 
 
+# The command runs, and ioflame does not know it yet.
+_INTERRUPTED_AS_IT_STARTS = """
+import os, signal, sys, time
+from ground.system import process
+from ioflame.cli import main
+
+supervised = process._supervised
+
+def start(*words):
+    child = supervised(*words)
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+    return child
+
+process._supervised = start
+sys.exit(main(["run", "--out", sys.argv[1], "--", "bash", "-c", sys.argv[3]]))
+"""
+
+
+def test_an_interrupt_while_the_command_starts_reaches_it(tmp_path: Path) -> None:
+    runs, ready = tmp_path / "runs", tmp_path / "ready"
+    script = f"trap 'echo caught; exit 9' INT; touch {ready}; while :; do :; done"
+    argv = [sys.executable, "-c", _INTERRUPTED_AS_IT_STARTS, str(runs), str(ready), script]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert (ended.returncode, ended.stdout) == (130, "caught\n") and "bash is sent SIGINT" in ended.stderr, ended.stderr
+    assert list(runs.iterdir()) == []
+
+
 def typed(place: Path, script: str, keys: bytes, shown: bytes) -> tuple[int, bytes]:
     """`ioflame run` of a script on a terminal of its own, where keys are pressed once `shown` is to be seen."""
     pid, terminal = pty.fork()

@@ -108,38 +108,45 @@ class WatchedCommand:
             parse = engine_named(DEFAULT_ENGINE).parse_report
             interval = options.command.bench.interval if options.command.bench is not None else 0
             self._phases = ReportPhases(options.report, parse, max(interval, 1))
-        client, program = options.command.client, options.command.program
-        argv = command_line(options.command, options.added, read=options.lines)
         with Children() as children, contextlib.ExitStack() as passing:
             started = time.monotonic()
-            instead: dict[int, int] = {}
-            if options.log is not None:
-                log = passing.enter_context(options.log.open("wb"))
-                instead = {1: log.fileno(), 2: log.fileno()}
-            if client is not None and options.lines:
-                self._lines = PrintedLines(client, options.command, self._reporter, instead)
-                passing.callback(self._lines.finish)
-                instead |= self._lines.instead
-            self._child = child = children.start(
-                program, argv, stop_signal=signal.SIGINT, inherits=True, instead=instead
-            )
-            if self._lines is not None:
-                self._lines.start()
-            clients = Clients(child, options.command, whole=options.whole)
+            # What is interrupted while it starts is among the children already.
             try:
+                child = self._child = self._start(children, passing)
+                clients = Clients(child, options.command, whole=options.whole)
+                passing.callback(clients.close)
                 while (process := clients.next()) is not None:
                     self._watch(process)
                 if clients.left:
                     self._end_left(child, clients.left)
             except KeyboardInterrupt:
-                self._interrupt(child)
+                for child in children:
+                    self._interrupt(child)
                 raise
             finally:
-                self.code = child.stop()
-                clients.close()
-                self._home.record.end = child.describe_end()
-                self._home.save()
-            self._tell_unwatched(clients, time.monotonic() - started)
+                for child in children:
+                    self.code = child.stop()
+                    self._home.record.end = child.describe_end()
+                    self._home.save()
+        self._tell_unwatched(clients, time.monotonic() - started)
+
+    def _start(self, children: Children, passing: contextlib.ExitStack) -> Child:
+        """The command, with its output to the log where there is one, and read where figures are printed in it."""
+        options = self._options
+        client, program = options.command.client, options.command.program
+        argv = command_line(options.command, options.added, read=options.lines)
+        instead: dict[int, int] = {}
+        if options.log is not None:
+            log = passing.enter_context(options.log.open("wb"))
+            instead = {1: log.fileno(), 2: log.fileno()}
+        if client is not None and options.lines:
+            self._lines = PrintedLines(client, options.command, self._reporter, instead)
+            passing.callback(self._lines.finish)
+            instead |= self._lines.instead
+        child = children.start(program, argv, stop_signal=signal.SIGINT, inherits=True, instead=instead)
+        if self._lines is not None:
+            self._lines.start()
+        return child
 
     def _interrupt(self, child: Child) -> None:
         self._reporter.warn(f"interrupted: {child.name} is sent SIGINT, as a terminal does")
