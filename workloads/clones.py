@@ -21,31 +21,28 @@ from workloads.engine import Engine
 
 __all__ = ("clone", "clones")
 
+_LEFT_FREE = 1 << 30
+# Files that a compaction has replaced are there until it ends: overwrite made 1.6 times the data of a leveled tree.
+_GROWN = 2
 # Of a tree that we did not load.
 _OF_A_COPY = b'{"schema": 1, "state": "loaded", "copy": true}\n'
 
 
 @contextlib.contextmanager
 def clones(
-    engine: Engine, tree: Path, names: Sequence[str], *, link: bool, foreign: bool = False
+    engine: Engine, tree: Path, names: Sequence[str], *, link: bool, foreign: bool = False, written: bool = False
 ) -> Iterator[list[Path]]:
     """A copy of `tree` for each name, within; the caller holds the lock of `tree`, which is not open.
 
     link: data files are hard-linked; otherwise copied, so that the page cache holds each copy for itself
     foreign: the tree is the user's, and has no manifest; nothing is written into it
+    written: each process writes into its copy
     What a killed ioflame left of them is removed first. HostError where the disk cannot hold copies.
     """
     place = tree.with_name(f"{tree.name}.arms")
     _remove(place)
-    if not link:
-        size = sum(entry.stat().st_size for entry in os.scandir(tree) if entry.is_file()) * len(names)
-        free = free_bytes(tree)
-        if size > free - (1 << 30):
-            raise HostError(
-                f"{len(names)} copies of {tree} are {format_bytes(size)}; {format_bytes(free)} are free",
-                means="with buffered reads hard-linked copies would share the page cache",
-                mend=f"free some disk, a smaller {Setting.NUM_KEYS}, or a {Setting.CONFIG} that reads with O_DIRECT",
-            )
+    if written or not link:
+        _check_room(tree, len(names), written=written)
     try:
         try:
             manifest = _OF_A_COPY if foreign else (tree / MANIFEST).read_bytes()
@@ -55,6 +52,24 @@ def clones(
         yield made
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _check_room(tree: Path, copies: int, *, written: bool) -> None:
+    each = sum(entry.stat().st_size for entry in os.scandir(tree) if entry.is_file())
+    size, free = each * copies * (_GROWN if written else 1), free_bytes(tree)
+    if size <= free - _LEFT_FREE:
+        return
+    if written:
+        raise HostError(
+            f"{copies} copies of {tree} may grow to {format_bytes(size)}; {format_bytes(free)} are free",
+            means=f"each arm writes into its own copy, which becomes up to {_GROWN} times as large",
+            mend=f"free some disk, or a smaller {Setting.NUM_KEYS}",
+        )
+    raise HostError(
+        f"{copies} copies of {tree} are {format_bytes(size)}; {format_bytes(free)} are free",
+        means="with buffered reads hard-linked copies would share the page cache",
+        mend=f"free some disk, a smaller {Setting.NUM_KEYS}, or a {Setting.CONFIG} that reads with O_DIRECT",
+    )
 
 
 def clone(engine: Engine, tree: Path, to: Path, *, link: bool, manifest: bytes = _OF_A_COPY) -> Path:

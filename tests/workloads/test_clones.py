@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from ground.errors import UsageError
+from ground.errors import HostError, UsageError
 from workloads.clones import clones
 from workloads.database import MANIFEST
 from workloads.engines.rocksdb.engine import RocksDB
@@ -40,6 +41,22 @@ def test_data_files_are_shared_and_the_rest_is_copied(tree: Path, link: bool) ->
         place = a.parent
     assert not place.exists()
     assert (tree / "000012.sst").read_text() == "000012.sst"
+
+
+def test_copies_that_would_fill_the_disk_are_refused(tree: Path) -> None:
+    free = os.statvfs(tree)
+    os.truncate(tree / "000012.sst", int(free.f_bavail * free.f_frsize * 0.4))  # a hole: nothing is used
+    with clones(RocksDB(), tree, ["a", "b"], link=True) as copies:
+        assert len(copies) == 2
+    refused = r"2 copies of .*/db may grow to .* GiB; .* GiB are free"
+    with pytest.raises(HostError, match=refused), clones(RocksDB(), tree, ["a", "b"], link=True, written=True):
+        pass
+    with (
+        pytest.raises(HostError, match=r"3 copies of .*/db are .* GiB"),
+        clones(RocksDB(), tree, ["a", "b", "c"], link=False),
+    ):
+        pass
+    assert not tree.with_name("db.arms").exists()
 
 
 def test_what_a_killed_one_left_is_replaced_and_what_is_not_ours_is_not(tree: Path) -> None:

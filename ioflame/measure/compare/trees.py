@@ -95,7 +95,11 @@ def _on_copies(
 ) -> dict[str, PlannedArm]:
     link = all(arm.job.configuration.direct or arm.job.configuration.cached_by_engine for arm in members)
     names = [arm.name for arm in members]
-    copies = stack.enter_context(clones(members[0].job.engine, directory, names, link=link, foreign=foreign))
+    steps = [arm.job.engine.step(arm.job.options.workload) for arm in members]
+    written = any(step.changing and not step.creates for step in steps)
+    copies = stack.enter_context(
+        clones(members[0].job.engine, directory, names, link=link, foreign=foreign, written=written)
+    )
     return {
         arm.name: replace(arm, job=replace(arm.job, db_dir=copy)) for arm, copy in zip(members, copies, strict=True)
     }
