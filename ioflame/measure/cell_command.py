@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from ground.errors import MeasurementError
+from ground.results.accounts import accounts_in
 from ground.results.categories import read_views
 from ground.results.cells import CellOutcome, CellsRun
 from ground.results.command_run import CommandRun
@@ -50,7 +51,8 @@ def command_step(
     write_pages(one, analyse(one, Reporter(quiet=True)), Reporter(quiet=True))
     outcome.runs[COMMAND] = f"{home.directory.name}/{one.directory.name}"
     outcome.note_failed(COMMAND, one.record.checks)
-    return run_figures(one.record, read_views(one.directory), None), [*command.argv, *added]
+    figures = run_figures(one.record, read_views(one.directory), None, accounts_in(one.directory))
+    return figures, [*command.argv, *added]
 
 
 def _attach(job: CellsJob, asked: str, out: Path, symbol: str | None) -> AttachOptions:
