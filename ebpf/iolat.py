@@ -13,6 +13,7 @@ from ebpf.iolat_bcc import BccIoLatency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
 from ebpf.losses import losses_words, unseen_verdict
 from ebpf.observer import CoreObserver
+from ebpf.request_cost import cost_checks
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import IoLatency
 from ground.system.observer import Observer
@@ -72,13 +73,14 @@ _BACKENDS: Mapping[str, Callable[[IoLatencyRequest, Children, Path], Observer]] 
 
 def io_latency_checks(latency: IoLatency) -> list[Check]:
     """What there is to say about the figures: nothing counted, something lost, more or less than diskstats saw."""
+    totals = [row.total for row in latency.rows]
     return [
         *_counted(latency),
         _lost(latency),
         *_covered(latency),
         *_same_mean(latency),
         *_happened(latency),
-        *_cost(latency),
+        *cost_checks("iolat", latency.costs, sum(one.count for one in totals), sum(one.sum_ns for one in totals)),
     ]
 
 
@@ -191,10 +193,3 @@ def _happened(latency: IoLatency) -> Iterator[Check]:
     ended = latency.facts.get("processes_ended", 0)
     if ended:
         yield Check("iolat processes", Verdict.NOTE, f"{ended} ended within the window", "they were counted until then")
-
-
-def _cost(latency: IoLatency) -> Iterator[Check]:
-    ns = sum(cost.ns for cost in latency.costs)
-    total = sum(row.total.count for row in latency.rows)
-    if ns and total:
-        yield Check("iolat cost", Verdict.OK, f"{ns / total / 1e3:.2f} us of CPU per request in the programs")

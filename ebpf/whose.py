@@ -10,6 +10,7 @@ from pathlib import Path
 from ebpf.diskstats import not_counted, requests_between
 from ebpf.losses import losses_words, unseen_verdict
 from ebpf.observer import CoreObserver
+from ebpf.request_cost import cost_checks
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.whose import Whose
@@ -56,7 +57,9 @@ def requests_observer(request: WhoseRequest, children: Children, out: Path) -> C
 
 def whose_checks(whose: Whose) -> list[Check]:
     """What there is to say about the figures: whether all requests of the device are in them, and what has no name."""
-    return [*_counted(whose), _lost(whose), *_covered(whose), *_known(whose), *_listed(whose), *_cost(whose)]
+    taken_ns = sum(total.queue_ns + total.device_ns for total in whose.totals.values())
+    cost = cost_checks("whose", whose.costs, whose.requests, taken_ns)
+    return [*_counted(whose), _lost(whose), *_covered(whose), *_known(whose), *_listed(whose), *cost]
 
 
 def _counted(whose: Whose) -> Iterator[Check]:
@@ -194,9 +197,3 @@ def _listed(whose: Whose) -> Iterator[Check]:
             f"{whose.unnamed:,} requests of files without a name",
             "deleted, and forgotten",
         )
-
-
-def _cost(whose: Whose) -> Iterator[Check]:
-    ns = sum(cost.ns for cost in whose.costs)
-    if ns and whose.requests:
-        yield Check("whose cost", Verdict.OK, f"{ns / whose.requests / 1e3:.2f} us of CPU per request in the programs")

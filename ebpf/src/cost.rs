@@ -3,17 +3,25 @@
 use std::fs::File;
 use std::mem::size_of;
 use std::os::fd::FromRawFd;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{AsRawLibbpf, libbpf_sys};
 use serde::Serialize;
 
 use observer::Failure;
 
-/// The kernel counts time and runs of programs while this lives; no sysctl is changed.
+/// The kernel's account costs each run of a program itself, some 70 ns; several programs run for each request. So long of a
+/// window is enough to tell by.
+const ACCOUNTED: Duration = Duration::from_secs(1);
+
+/// The kernel counts time and runs of programs while this has the file; no sysctl is changed.
 pub struct Accounting {
-    #[allow(dead_code)] // held open: closing it ends the counting
     file: Option<File>,
+    opened: Option<Instant>,
     before: Vec<ProgramCost>,
+    accounted: Vec<ProgramCost>,
+    /// That programs had told when the account ended.
+    requests: u64,
 }
 
 impl Accounting {
@@ -22,11 +30,38 @@ impl Accounting {
         // SAFETY: a system call without pointers; a descriptor it returns is ours.
         let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
         let file = (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) });
-        Ok(Self { file, before: program_costs(object)? })
+        let before = program_costs(object)?;
+        Ok(Self { file, opened: None, before, accounted: Vec::new(), requests: 0 })
     }
 
-    /// What each program has cost since.
-    pub fn costs(&self, object: &libbpf_rs::Object) -> Result<Vec<ProgramCost>, Failure> {
+    /// What has run before the window is none of it.
+    pub fn open(&mut self, object: &libbpf_rs::Object) {
+        if let Ok(costs) = program_costs(object) {
+            self.before = costs;
+        }
+        self.opened = Some(Instant::now());
+    }
+
+    /// Ends the account once it is long enough. requests: of the window until now
+    pub fn look(
+        &mut self,
+        object: &libbpf_rs::Object,
+        requests: impl FnOnce() -> Result<u64, Failure>,
+    ) -> Result<(), Failure> {
+        if self.file.is_some() && self.opened.is_some_and(|opened| opened.elapsed() >= ACCOUNTED) {
+            self.end(object, requests()?)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, object: &libbpf_rs::Object, requests: u64) -> Result<(), Failure> {
+        self.accounted = self.since(object)?;
+        self.requests = requests;
+        self.file = None;
+        Ok(())
+    }
+
+    fn since(&self, object: &libbpf_rs::Object) -> Result<Vec<ProgramCost>, Failure> {
         let mut costs = program_costs(object)?;
         for (cost, before) in costs.iter_mut().zip(&self.before) {
             cost.runs -= before.runs;
@@ -35,15 +70,29 @@ impl Accounting {
         }
         Ok(costs)
     }
+
+    /// What each program has cost in the window, by the requests of the part that was accounted. requests: of all of it
+    pub fn costs(mut self, object: &libbpf_rs::Object, requests: u64) -> Result<Vec<ProgramCost>, Failure> {
+        if self.file.is_some() {
+            self.end(object, requests)?;
+        }
+        let scale = requests as f64 / self.requests.max(1) as f64;
+        let scaled = |n: u64| (n as f64 * scale).round() as u64;
+        let mut costs = self.since(object)?;
+        for (cost, accounted) in costs.iter_mut().zip(&self.accounted) {
+            (cost.runs, cost.ns) = (scaled(accounted.runs), scaled(accounted.ns));
+        }
+        Ok(costs)
+    }
 }
 
-/// One program's account since `Accounting::begin`.
+/// One program's account.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProgramCost {
     pub name: String,
     pub runs: u64,
     pub ns: u64,
-    /// Runs left out because the program was already running on that CPU: events that it has not seen.
+    /// Runs left out in the whole window because the program was already running on that CPU: events that it has not seen.
     pub missed: u64,
 }
 

@@ -144,10 +144,14 @@ struct IolatCounter<'a, 'obj> {
     before: [Vec<u64>; 2],
     slices: Vec<Slice>,
     edges: GateEdges,
+    accounting: Accounting,
 }
 
 impl Counting for IolatCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
+        if open {
+            self.accounting.open(self.skeleton.object());
+        }
         let bss = self.skeleton.maps.bss_data.as_deref_mut();
         self.edges.take(self.device, open, || {
             if let Some(bss) = bss {
@@ -167,7 +171,7 @@ impl Counting for IolatCounter<'_, '_> {
         };
         let (others, process) = (delta(0)?, delta(1)?);
         self.slices.push(Slice { end_ns: now_ns(), process, others });
-        Ok(())
+        self.accounting.look(self.skeleton.object(), || Ok(requests_in(&rows_of(self.skeleton)?)))
     }
 }
 
@@ -238,7 +242,7 @@ fn measure(
     way: Follow,
     skeleton: &mut skeleton::IolatSkel,
 ) -> Result<(), Failure> {
-    // The kernel patches its own code for it, which takes milliseconds: before the window, and until after it.
+    // The kernel patches its own code for it, which takes milliseconds: before the window.
     let accounting = Accounting::begin(skeleton.object())?;
     let mut counter = IolatCounter {
         skeleton,
@@ -246,18 +250,20 @@ fn measure(
         before: [vec![0; BUCKETS], vec![0; BUCKETS]],
         slices: Vec::new(),
         edges: GateEdges::default(),
+        accounting,
     };
     // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
     thread::sleep(SETTLE);
     let (start_ns, end_ns) =
         run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
-    let IolatCounter { slices, edges, .. } = counter;
+    let IolatCounter { slices, edges, accounting, .. } = counter;
+    let rows = rows_of(skeleton)?;
     let unfinished = skeleton.maps.flights.keys().count() as u64;
     let diskstats = DiskWindow::between(edges);
     let tallied = read_counts(&skeleton.maps.tallies, 0, LOSSES.len() + FACTS.len())?;
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(tallied.iter().copied()).collect();
     let mut facts: BTreeMap<_, _> = FACTS.into_iter().zip(tallied[LOSSES.len()..].iter().copied()).collect();
-    let costs = accounting.costs(skeleton.object())?;
+    let costs = accounting.costs(skeleton.object(), requests_in(&rows))?;
     losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
     if let Some(bss) = skeleton.maps.bss_data.as_deref() {
         losses.insert("lost_process", bss.targets_lost);
@@ -274,7 +280,7 @@ fn measure(
         children: options.targets.children,
         start_ns,
         end_ns,
-        rows: rows_of(skeleton)?,
+        rows,
         kinds: read_kinds(skeleton, flags)?,
         slices,
         losses,
@@ -298,6 +304,10 @@ fn rows_of(skeleton: &skeleton::IolatSkel) -> Result<Vec<OperationRow>, Failure>
         }
     }
     Ok(rows)
+}
+
+fn requests_in(rows: &[OperationRow]) -> u64 {
+    rows.iter().map(|row| row.total.count).sum()
 }
 
 fn read_kinds(skeleton: &skeleton::IolatSkel, flags: &RequestFlags) -> Result<Vec<RequestKind>, Failure> {

@@ -103,10 +103,15 @@ struct WhoseCounter<'a, 'obj> {
     ring: RingBuffer<'a>,
     device: &'a Device,
     edges: GateEdges,
+    accounting: Accounting,
+    ended: &'a RefCell<EndedRequests>,
 }
 
 impl Counting for WhoseCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
+        if open {
+            self.accounting.open(self.skeleton.object());
+        }
         let bss = self.skeleton.maps.bss_data.as_deref_mut();
         self.edges.take(self.device, open, || {
             if let Some(bss) = bss {
@@ -116,7 +121,8 @@ impl Counting for WhoseCounter<'_, '_> {
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
-        self.ring.consume().or_refused()
+        self.ring.consume().or_refused()?;
+        self.accounting.look(self.skeleton.object(), || Ok(self.ended.borrow().seen()))
     }
 }
 
@@ -171,7 +177,7 @@ fn measure(
     let process = options.recording.as_ref().map(|_| Process::open(options.targets.pids[0])).transpose()?;
     let mut code = process.as_ref().map(MappedCode::of);
     let ended = RefCell::new(EndedRequests::new(options.most));
-    let ((start_ns, end_ns), diskstats) = {
+    let ((start_ns, end_ns), diskstats, accounting) = {
         let mut builder = RingBufferBuilder::new();
         let keep = |bytes: &[u8]| {
             ended.borrow_mut().add(&crate::layout::read(bytes));
@@ -179,12 +185,18 @@ fn measure(
         };
         builder.add(&skeleton.maps.records, keep).or_refused()?;
         let ring = builder.build().or_refused()?;
-        let mut counter =
-            WhoseCounter { skeleton: &mut *skeleton, ring, device, edges: GateEdges::default() };
+        let mut counter = WhoseCounter {
+            skeleton: &mut *skeleton,
+            ring,
+            device,
+            edges: GateEdges::default(),
+            accounting,
+            ended: &ended,
+        };
         // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
         thread::sleep(SETTLE);
         let edges = run_window(&options.window, EMPTY_EVERY, &mut counter)?;
-        (edges, DiskWindow::between(counter.edges))
+        (edges, DiskWindow::between(counter.edges), counter.accounting)
     };
     let ended = ended.into_inner();
     if let (Some(code), Some(process)) = (&mut code, &process) {
@@ -195,7 +207,7 @@ fn measure(
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(bss.tallies).collect();
     let mut facts: BTreeMap<_, _> =
         FACTS.into_iter().zip(bss.tallies[LOSSES.len()..].iter().copied()).collect();
-    let costs = accounting.costs(skeleton.object())?;
+    let costs = accounting.costs(skeleton.object(), ended.seen())?;
     losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
     losses.insert("lost_process", bss.targets_lost);
     losses.insert("not_kept", ended.not_kept);

@@ -25,6 +25,7 @@ __all__ = (
 class ProgramCost:
     """One eBPF program by the kernel's own account (bpf_stats): runs, their time in ns, and runs left out because the
     program was already running on that CPU (events it has not seen). Zeros where the kernel keeps no account for us.
+    Runs and ns were accounted for the window's first second, and are given by the requests of all of it.
     """
 
     name: str

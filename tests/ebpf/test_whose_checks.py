@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ebpf.request_cost import cost_checks
 from ebpf.whose import WhoseRequest, requests_observer, whose_checks
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import DiskWindow, ProgramCost
@@ -70,8 +71,15 @@ def test_what_is_nobody_s_and_what_is_not_listed_is_said() -> None:
 
 
 def test_the_cost_of_a_request_is_said_and_an_idle_device() -> None:
+    (told,) = cost_checks("whose", [ProgramCost("io_start", 500, 511_000)], 511, 511 * 40_000.0)
+    assert (told.name, told.verdict) == ("whose cost", Verdict.OK)
+    assert told.value == "1.00 us of CPU per request in the programs, 2.5 % of the 40.0 us that one takes"
+    (dear,) = cost_checks("whose", [ProgramCost("io_start", 500, 511_000)], 511, 511 * 4_000.0)
+    assert (dear.verdict, "slower by about as much" in dear.means) == (Verdict.NOTE, True)
+    assert not [*cost_checks("whose", [], 511, 1.0), *cost_checks("whose", [ProgramCost("io_start", 0, 0)], 0, 0.0)]
+    totals = {name: replace(total, device_ns=511 * 40_000) for name, total in whose().totals.items()}
     cost = [ProgramCost("io_start", 511, 511_000)]
-    assert said(replace(whose(), costs=cost))["cost"].value == "1.00 us of CPU per request in the programs"
+    assert said(replace(whose(), costs=cost, totals=totals))["cost"].verdict is Verdict.OK
     totals = {name: replace(total, requests=0) for name, total in whose().totals.items()}
     idle = replace(whose(), rows=[], totals=totals, diskstats=None)
     assert said(idle)["requests"].value == "none ended on vda in 5.0 s"

@@ -91,6 +91,11 @@ impl EndedRequests {
         (self.rows.len() / ROW_BYTES) as u64
     }
 
+    /// All of them, kept or not.
+    pub fn seen(&self) -> u64 {
+        self.kept() + self.not_kept
+    }
+
     pub fn add(&mut self, request: &types::flight) {
         let operation = group_of(request.flags);
         // A flush was first seen when it was issued; what was never issued waited for one.

@@ -1,0 +1,28 @@
+"""What programs that run for each request of a device cost, beside what a request takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ground.results.checks import Check, Verdict
+from ground.results.io_latency import ProgramCost
+
+__all__ = ("cost_checks",)
+
+# Of a request's time.
+_DEAR = 0.05
+
+
+def cost_checks(instrument: str, costs: Sequence[ProgramCost], requests: int, taken_ns: float) -> Iterator[Check]:
+    """None where the kernel keeps no account. taken_ns: by all of the requests together"""
+    ns = sum(cost.ns for cost in costs)
+    if not (ns and requests and taken_ns):
+        return
+    share = ns / taken_ns
+    yield Check(
+        f"{instrument} cost",
+        Verdict.NOTE if share > _DEAR else Verdict.OK,
+        f"{ns / requests / 1e3:.2f} us of CPU per request in the programs, {100 * share:.1f} % of the "
+        f"{taken_ns / requests / 1e3:,.1f} us that one takes",
+        "a thread that waits for each of its requests was slower by about as much" if share > _DEAR else "",
+    )
