@@ -29,12 +29,14 @@ class WritesRequest:
 
     force:   follow writes even where that takes more than 5 % of a CPU
     symbols: the engine's file that names the functions of its write path; None: those of the default engine
+    exact_wake_ups: watch whoever ends a wait, where that is not single-stepped
     """
 
     pid: int
     stages: str = "auto"
     force: bool = False
     symbols: Path | None = None
+    exact_wake_ups: bool = False
 
 
 def writes_observer(request: WritesRequest, children: Children, out: Path) -> CoreObserver:
@@ -45,6 +47,8 @@ def writes_observer(request: WritesRequest, children: Children, out: Path) -> Co
     arguments = ["--pid", str(request.pid), "--stages", request.stages]
     if request.force:
         arguments.append("--force")
+    if request.exact_wake_ups:
+        arguments.append("--exact-wake-ups")
     if request.symbols is not None:
         arguments += ["--symbols", str(request.symbols)]
     return CoreObserver("writes", "writes stage by stage", children, arguments, out)
@@ -137,9 +141,10 @@ def _stages(ladder: WriteLadder) -> Iterator[Check]:
     if not ladder.wake_ups:
         yield Check(
             "writes wake-ups",
-            Verdict.NOTE,
+            Verdict.OK,
             "by the scheduler",
             "they begin when the scheduler wakes the thread: what a leader does until then is in its stages",
+            "ioflame ebpf writes --exact-wake-ups (RocksDB 10.6 and newer, Debian's): 1 to 3 us more of each write",
         )
 
 

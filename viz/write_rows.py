@@ -113,7 +113,7 @@ def group_words(ladder: WriteLadder) -> str:
     """How large groups were; "" where that was not seen."""
     known = sum(groups for _, groups in ladder.group_sizes)
     if not known:
-        return ""
+        return f"{ladder.grouped / ladder.groups:.2f} writes a group on average" if ladder.groups else ""
     first = [(size, groups) for size, groups in ladder.group_sizes if size <= _SIZES]
     told = [f"{size}: {100 * groups / known:.1f} %" for size, groups in first]
     rest = known - sum(groups for _, groups in first)

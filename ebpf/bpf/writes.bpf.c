@@ -11,6 +11,7 @@
 #define ARGUMENT_2(context) ((context)->si)
 #define ARGUMENT_3(context) ((context)->dx)
 /* A status is returned through a pointer that comes before the arguments. */
+#define ARGUMENT_AFTER_STATUS_1(context) ((context)->si)
 #define ARGUMENT_AFTER_STATUS_2(context) ((context)->dx)
 /* A call's return is taken from the stack before its caller goes on. */
 #define HAS_LEFT(entry, context) ((entry) < (context)->sp)
@@ -18,6 +19,7 @@
 #define ARGUMENT_1(context) ((context)->regs[0])
 #define ARGUMENT_2(context) ((context)->regs[1])
 #define ARGUMENT_3(context) ((context)->regs[2])
+#define ARGUMENT_AFTER_STATUS_1(context) ((context)->regs[0])
 #define ARGUMENT_AFTER_STATUS_2(context) ((context)->regs[1])
 #define HAS_LEFT(entry, context) ((entry) <= (context)->sp)
 #endif
@@ -67,8 +69,24 @@ static __always_inline bool pop(struct thread *thread, struct pt_regs *context, 
 	return true;
 }
 
+/* A write leaves the queue for what its role is. */
+static __always_inline void leave_queue(struct thread *thread, u32 role, u64 now)
+{
+	thread->role = role;
+	end_wait(thread, role, now);
+	thread->joined++;
+	turn(thread, REST, now);
+	struct clock *clock = bpf_map_lookup_elem(&clocks, &thread->queue);
+	if (role == LEADER && clock) {
+		advance(clock, thread->writer, REST, now);
+		thread->leads = 1;
+	}
+}
+
 static __always_inline void finish(struct thread *thread, u64 now)
 {
+	if (queue_within && thread->stage == JOIN)
+		leave_queue(thread, DONE, now);
 	turn(thread, REST, now);
 	thread->active = 0;
 	if (thread->leads) {
@@ -92,6 +110,10 @@ static __always_inline void finish(struct thread *thread, u64 now)
 			add_cell((role * 2 + 1) * STAGES + i, thread->part[i], 0);
 	}
 	bump(JOINS, thread->joined);
+	if (queue_within) {
+		bump(GROUPS, role == LEADER);
+		bump(GROUPED, 1);
+	}
 	bump(SYNCED, thread->sync && !thread->no_log);
 	bump(NO_LOG, thread->no_log);
 	/* After its stages: who sees it counted sees them, too. */
@@ -130,7 +152,7 @@ static __always_inline int write_enter(struct pt_regs *context)
 	__builtin_memset(thread->part, 0, sizeof(thread->part));
 	thread->begun = thread->since = now;
 	thread->stack = context->sp;
-	thread->stage = ENTER;
+	thread->stage = queue_within ? JOIN : ENTER;
 	thread->depth = 0;
 	thread->nested = thread->leads = thread->joined = thread->in_call = 0;
 	thread->slept = 0;
@@ -138,8 +160,10 @@ static __always_inline int write_enter(struct pt_regs *context)
 	u8 options[2] = {};
 	bpf_probe_read_user(options, sizeof(options), (void *)ARGUMENT_AFTER_STATUS_2(context));
 	thread->sync = options[0] != 0;
-	thread->no_log = options[1] != 0;
+	thread->no_log = !queue_within && options[1] != 0;
 	thread->active = state;
+	if (queue_within && state == OPEN)
+		begin_wait(thread, ARGUMENT_AFTER_STATUS_1(context), (u64)thread, now);
 	charge(thread, now);
 	return TRAP_RETURN;
 }
@@ -188,19 +212,12 @@ static __always_inline void join_leave(struct pt_regs *context)
 		state = wait->state;
 	else if (state_offset)
 		bpf_probe_read_user(&state, sizeof(state), (void *)(thread->writer + state_offset));
-	thread->role = state == STATE_LEADER	      ? LEADER :
-		       state == STATE_MEMTABLE_LEADER ? MEMTABLE_LEADER :
-		       state == STATE_PARALLEL	      ? PARALLEL :
-		       state == STATE_DONE	      ? DONE :
-							ROLE_UNKNOWN;
-	end_wait(thread, thread->role, now);
-	thread->joined++;
-	turn(thread, REST, now);
-	struct clock *clock = bpf_map_lookup_elem(&clocks, &thread->queue);
-	if (thread->role == LEADER && clock) {
-		advance(clock, thread->writer, REST, now);
-		thread->leads = 1;
-	}
+	u32 role = state == STATE_LEADER	  ? LEADER :
+		   state == STATE_MEMTABLE_LEADER ? MEMTABLE_LEADER :
+		   state == STATE_PARALLEL	  ? PARALLEL :
+		   state == STATE_DONE		  ? DONE :
+						    ROLE_UNKNOWN;
+	leave_queue(thread, role, now);
 	charge(thread, now);
 }
 
@@ -246,6 +263,8 @@ static __always_inline int stage_enter(struct pt_regs *context)
 	if (!thread || function >= FUNCTIONS)
 		return SKIP_RETURN;
 	u64 stage = stages[function];
+	if (queue_within && stage == PREPROCESS && thread->stage == JOIN)
+		leave_queue(thread, LEADER, now);
 	if (!fits(stage, thread->stage) || !push(thread, stage, context->sp, now))
 		return SKIP_RETURN;
 	if (stage == EXIT) {
@@ -319,7 +338,7 @@ static __always_inline u64 call_stage(struct pt_regs *regs, long id, u64 within)
 		return WAL_WRITE;
 	if ((log || within == SYNC) && is_one_of(sync_calls, id))
 		return SYNC_CALL;
-	if (within != STALL)
+	if (within != STALL && !(queue_within && within == PREPROCESS))
 		return STAGES;
 	if (is_one_of(sleep_calls, id))
 		return DELAY;

@@ -95,6 +95,7 @@ SHOW_ENUM(loss);
 enum { STATE_LEADER = 2, STATE_MEMTABLE_LEADER = 4, STATE_PARALLEL = 8, STATE_DONE = 16 };
 
 const volatile u32 few = 0;             /* no functions but the write, its queue and stalls are watched */
+const volatile u32 queue_within = 0;    /* the queue is no function: a write is in it until it prepares, or returns */
 const volatile u32 state_seen = 0;      /* whoever ends a wait is seen to */
 const volatile u32 state_offset = 0;    /* of the state in a writer; 0: not known */
 #define FUNCTIONS 64

@@ -90,7 +90,7 @@ impl Counting for WritesCounter<'_, '_> {
 /// Follows writes for the window and writes the JSON.
 pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
-    let plan = plan::find(options.pid, &options.symbols)?;
+    let plan = plan::find(options)?;
     let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
     let (pilot, full, notes) = pilot(options, &process, &plan, way, trap)?;
     let mut storage = MaybeUninit::uninit();
@@ -146,6 +146,7 @@ fn opened<'obj>(
     let rodata = constants!(open, process.pid());
     rodata.few = u32::from(!full);
     rodata.state_offset = plan.state_offset;
+    rodata.queue_within = u32::from(plan.queue_within);
     rodata.state_seen = u32::from(plan.state_seen());
     for (place, stage) in rodata.stages.iter_mut().zip(plan.stages(full).1) {
         *place = stage;

@@ -162,12 +162,24 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=WRITE_DEPTHS,
         help="full: all of them; few: the queue, stalls and the log's calls; auto: all where that is cheap (default)",
     )
+    add(
+        "--exact-wake-ups",
+        action="store_true",
+        help="watch whoever ends a wait in the queue as well: 1 to 3 us of each write, so not comparable with runs without",
+    )
     add("--force", action="store_true", help="follow writes even where that takes more than 5 %% of a CPU")
-    add("--symbols", type=Path, metavar="FILE", help="names the functions of the write path (default: RocksDB's)")
+    add(
+        "--symbols",
+        type=Path,
+        metavar="NAME|FILE",
+        help="rocksdb (default), leveldb, or a file that names the functions of the write path",
+    )
 
 
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
-    request = WritesRequest(one_pid(arguments), arguments.stages, arguments.force, arguments.symbols)
+    request = WritesRequest(
+        one_pid(arguments), arguments.stages, arguments.force, arguments.symbols, arguments.exact_wake_ups
+    )
     return writes_observer(request, children, out)
 
 

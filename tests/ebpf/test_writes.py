@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from ebpf.observer import CoreObserver
 from ebpf.writes import WritesRequest, write_checks, writes_observer
-from ground.errors import MeasurementError
+from ground.errors import IoflameError, MeasurementError
 from ground.results.checks import Verdict
 from ground.results.write_ladder import FOLLOWERS, WriteLadder, WriteRole, read_write_ladder, stage_sum
 from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from tests.ebpf.conftest import StartWriter
-from tests.ebpf.writers import Load, counts_of, follow
+from tests.ebpf.writers import Load, counts_of, follow, writing_client
 from viz.terminal.writes import writes_text
+from workloads.registry import engine_named
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("co-re", "db_bench")]
 
 _NAP_US = 3000
+_SECONDS = 3.0
 _PIPELINED, _UNORDERED, _TWO_QUEUES = "enable_pipelined_write=true", "unordered_write=true", "two_write_queues=true"
 _CALL = ("sync_call", "sync_device", "sync_meta", "sync_flush", "sync_journal", "sync_wake")
 
@@ -51,13 +55,17 @@ def leaders_of_whole(ladder: WriteLadder, load: Load) -> WriteRole:
     return leaders
 
 
+@pytest.mark.parametrize("exact_wake_ups", [False, True], ids=["", "exact"])
 @pytest.mark.parametrize("pipelined", [False, True], ids=["plain", "pipelined"])
 @pytest.mark.parametrize("load", _PLAIN, ids=str)
 def test_each_write_is_counted_once_and_its_stages_add_up_to_it(
-    start_writer: StartWriter, tmp_path: Path, load: Load, pipelined: bool
+    start_writer: StartWriter, tmp_path: Path, load: Load, pipelined: bool, exact_wake_ups: bool
 ) -> None:
-    ladder = follow(start_writer(_PIPELINED * pipelined), load, tmp_path / "writes.json").ladder
+    writer, out = start_writer(_PIPELINED * pipelined), tmp_path / "writes.json"
+    ladder = follow(writer, load, out, exact_wake_ups=exact_wake_ups).ladder
     leaders = leaders_of_whole(ladder, load)
+    # Debian's function that sets a writer's state can be watched; only where that was asked for it is.
+    assert ladder.wake_ups is exact_wake_ups
     stages = counts_of(leaders.stages)
     logged = {"wal"} | ({"sync", "sync_call"} if load.sync else set())
     assert {"enter", "join", "preprocess", "memtable", "rest"} <= stages.keys()
@@ -158,6 +166,51 @@ def test_the_engines_own_clocks_say_the_same(
     written = follow(start_writer(_PIPELINED * pipelined), load, tmp_path / "writes.json")
     assert written.ns("wal", "wal_write", "sync", *_CALL) == pytest.approx(written.wal_ns, rel=0.03)
     assert written.ns("memtable") == pytest.approx(written.memtable_ns, rel=0.03)
+
+
+@pytest.mark.parametrize(("threads", "stages"), [(1, "full"), (4, "full"), (4, "few")])
+def test_writes_of_leveldb_wait_for_what_their_leaders_do(tmp_path: Path, threads: int, stages: str) -> None:
+    symbols = engine_named("leveldb", client="ioflame").file("symbols.toml")
+    out = tmp_path / "writes.json"
+    with writing_client("leveldb", tmp_path / "db", threads) as pid, Children() as children:
+        observer = writes_observer(WritesRequest(pid, stages, force=True, symbols=symbols), children, out)
+        with attached(observer, Reporter(quiet=True)):
+            observer.open()
+            time.sleep(_SECONDS)  # the window itself
+            observer.close()
+    ladder = read_write_ladder(out)
+    roles = {role.name: role for role in ladder.roles if role.count}
+    assert roles.keys() == ({"leader", "done"} if threads > 1 else {"leader"})
+    assert ladder.finished == ladder.joins == ladder.grouped == ladder.queued > 100
+    assert ladder.groups == roles["leader"].count and ladder.synced == ladder.finished
+    for role in ladder.roles:
+        assert sum(one.sum_ns for one in role.stages) == role.sum_ns
+        assert sum(one.sum_ns for one in role.join) == sum(one.sum_ns for one in role.stages if one.name == "join")
+    assert (ladder.notes, ladder.missing) == ([], [])
+    assert not [check for check in write_checks(ladder) if check.verdict is Verdict.FAILED]
+    counted = counts_of(roles["leader"].stages)
+    if ladder.full:
+        assert {counted[name] for name in ("preprocess", "wal", "memtable")} == {roles["leader"].count}
+    assert counted["sync_call"] == roles["leader"].count
+    if threads > 1:
+        # Whoever does nothing but wait waits for its leader's sync.
+        assert counts_of(roles["done"].stages).keys() <= {"join", "rest"}
+        waited = {one.name: one.sum_ns for one in roles["done"].join}
+        synced = sum(ns for name, ns in waited.items() if name.startswith("sync"))
+        assert synced > sum(waited.values()) / 2, waited
+        assert "writes a group on average" in writes_text(ladder)
+
+
+def test_an_engine_without_a_queue_of_writers_is_refused(tmp_path: Path) -> None:
+    symbols = engine_named("lmdb", client="ioflame").file("symbols.toml")
+    request = WritesRequest(os.getpid(), symbols=symbols)
+    with (
+        Children() as children,
+        pytest.raises(IoflameError, match="the write path of lmdb is not known") as refused,
+        attached(writes_observer(request, children, tmp_path / "writes.json"), Reporter(quiet=True)),
+    ):
+        pass
+    assert "tail --kind write" in str(refused.value.mend)
 
 
 def test_a_process_without_such_functions_is_refused(tmp_path: Path) -> None:

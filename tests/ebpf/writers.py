@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.writes import WritesRequest, writes_observer
 from ground.results.write_ladder import WriteLadder, WriteStage, read_write_ladder, stage_sum
+from ground.system.binaries import built_binary
 from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from tests.ebpf.ordered import OrderedProgram
+from tests.until import until
 
-__all__ = ("Load", "Writer", "Written", "counts_of", "follow")
+__all__ = ("Load", "Writer", "Written", "counts_of", "follow", "writing_client")
 
 # A prime: a count that is short by a round number is no accident.
 _WRITES = 211
@@ -65,15 +69,31 @@ class Writer(OrderedProgram):
         return [int(word) for word in self.answer().split()]
 
 
-def follow(writer: Writer, load: Load, out: Path, stages: str = "full") -> Written:
+def follow(writer: Writer, load: Load, out: Path, stages: str = "full", *, exact_wake_ups: bool = False) -> Written:
     """What is followed of a window in which the writer carries out one order and nothing else."""
     with Children() as children:
-        observer = writes_observer(WritesRequest(writer.pid, stages, force=True), children, out)
+        request = WritesRequest(writer.pid, stages, force=True, exact_wake_ups=exact_wake_ups)
+        observer = writes_observer(request, children, out)
         with attached(observer, Reporter(quiet=True)):
             observer.open()
             measured = writer.write(load)
             observer.close()
     return Written(read_write_ladder(out), *measured)
+
+
+@contextlib.contextmanager
+def writing_client(engine: str, directory: Path, threads: int) -> Iterator[int]:
+    """Our client, which syncs each of its writes; its pid, once it writes."""
+    argv = [str(built_binary("ioflame-client")), f"--engine={engine}", f"--db={directory}", "--benchmarks=fillrandom"]
+    argv += ["--num=100000", f"--threads={threads}", "--sync=true", "--duration=600"]
+    client = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        calls = Path(f"/proc/{client.pid}/io")
+        until(lambda: int(calls.read_text("ascii").partition("syscw: ")[2].split()[0]) > 500, client)
+        yield client.pid
+    finally:
+        client.kill()
+        client.wait()
 
 
 def counts_of(stages: Sequence[WriteStage]) -> dict[str, int]:

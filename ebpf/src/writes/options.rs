@@ -26,6 +26,9 @@ pub struct WritesOptions {
     /// Follow them even where the traps alone would cost more than 5 % of a CPU
     #[arg(long)]
     pub force: bool,
+    /// Watch whoever sets the state of a writer, so that a wake-up begins there: 1 to 3 us of each write
+    #[arg(long)]
+    pub exact_wake_ups: bool,
     /// How returns are trapped (default: session where the kernel has it)
     #[arg(long, value_enum)]
     pub uprobes: Option<Way>,

@@ -7,6 +7,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::Skel;
 use serde::Serialize;
 
+use super::options::WritesOptions;
 use super::skeleton::{self, WritesSkel};
 use crate::layout::names;
 use crate::symbols::{self, Function};
@@ -23,6 +24,7 @@ pub const STAGES: [&str; 22] = names!(
 const WRITE: &str = "write";
 const JOIN: &str = "join";
 const STATE: &str = "state";
+const PREPROCESS: &str = "preprocess";
 /// Begins only where the engine holds writes back.
 const STALL: &str = "stall";
 /// Bytes of a function's code that its first reads are looked for in.
@@ -43,6 +45,10 @@ pub struct WritePlan {
     pub missing: Vec<String>,
     /// Of the state within a writer; 0: not known.
     pub state_offset: u32,
+    /// The queue is no function of the engine's: a write is in it until it prepares, or returns.
+    pub queue_within: bool,
+    /// Asked for.
+    pub exact_wake_ups: bool,
 }
 
 impl WritePlan {
@@ -50,17 +56,21 @@ impl WritePlan {
         self.watched.iter().filter(|one| one.stage == what).map(|one| one.function.clone()).collect()
     }
 
-    /// Whether whoever ends a wait can be watched: not where each call of it would be single-stepped.
+    /// Whether whoever ends a wait is watched. Not where each call of it would be single-stepped; and as that is so in some
+    /// releases and not in others, only where it was asked for, or where states cannot be read: what watching costs
+    /// should be the same in two releases that are compared.
     pub fn state_seen(&self) -> bool {
         let setters = self.of(STATE);
-        !setters.is_empty() && setters.iter().all(|function| !function.stepped)
+        let cheap = !setters.is_empty() && setters.iter().all(|function| !function.stepped);
+        cheap && (self.exact_wake_ups || self.state_offset == 0)
     }
 
     /// The functions that begin stages, and the number of each one's stage: all of them, or those that are rarely called.
     pub fn stages(&self, full: bool) -> (Vec<Function>, Vec<u32>) {
         let number =
             |name: &str| STAGES.iter().position(|one| *one == name && name != JOIN).map(|place| place as u32);
-        let wanted = self.watched.iter().filter(|one| full || one.stage == STALL);
+        let always = |stage: &str| stage == STALL || (self.queue_within && stage == PREPROCESS);
+        let wanted = self.watched.iter().filter(|one| full || always(&one.stage));
         let found = wanted.filter_map(|one| Some((one.function.clone(), number(&one.stage)?)));
         found.take(uprobes::MOST_FUNCTIONS).unzip()
     }
@@ -88,11 +98,15 @@ impl WritePlan {
 }
 
 /// Finds them in what the process has mapped. Errors: rules without a write path, a process without its functions.
-pub fn find(pid: u32, symbols: &str) -> Result<WritePlan, Failure> {
-    let rules = symbols::load_rules(symbols)?;
-    if rules.write.is_empty() {
+pub fn find(options: &WritesOptions) -> Result<WritePlan, Failure> {
+    let (pid, exact_wake_ups) = (options.pid, options.exact_wake_ups);
+    let rules = symbols::load_rules(&options.symbols)?;
+    let ruled = |what: &str| rules.write.iter().any(|rule| rule.name == what);
+    let queue_within = !ruled(JOIN);
+    if queue_within && !ruled(PREPROCESS) {
         return Err(Failure::usage(format!("the write path of {} is not known", rules.engine))
-            .meaning("its symbol rules name no functions of it"));
+            .meaning("its symbol rules name no queue of writers")
+            .mend("ioflame ebpf tail --kind write: where the time of slow writes goes"));
     }
     let (found, searched) = symbols::find(pid, &rules.write)?;
     let watched: Vec<Watched> = found
@@ -100,7 +114,7 @@ pub fn find(pid: u32, symbols: &str) -> Result<WritePlan, Failure> {
         .map(|(rule, function)| Watched { stage: rules.write[rule].name.clone(), function })
         .collect();
     let there = |what: &str| watched.iter().any(|one| one.stage == what);
-    if !there(WRITE) || !there(JOIN) {
+    if !there(WRITE) || !there(if queue_within { PREPROCESS } else { JOIN }) {
         let names: Vec<&str> = rules.write.iter().take(2).map(|rule| rule.prefix.as_str()).collect();
         return Err(Failure::measurement(format!(
             "none of the {} files that {} has mapped names {}...)",
@@ -117,7 +131,7 @@ pub fn find(pid: u32, symbols: &str) -> Result<WritePlan, Failure> {
         watched.iter().filter(|one| one.stage == STATE).map(|one| state_offset(&one.function)).collect();
     offsets.dedup();
     let state_offset = if let [one] = offsets[..] { one } else { 0 };
-    Ok(WritePlan { watched, missing, state_offset })
+    Ok(WritePlan { watched, missing, state_offset, queue_within, exact_wake_ups })
 }
 
 fn state_offset(function: &Function) -> u32 {
