@@ -126,6 +126,8 @@ def _cost(recorded: Recorded) -> Iterator[Check]:
     pilot, trap = recorded.pilot, recorded.trap
     entry = trap.stepped_ns if any(watched.stepped for watched in recorded.query) else trap.entry_ns
     told = f"{pilot.queries_per_second:,.0f} queries/s x {entry / 1e3:.2f} us: {100 * pilot.trap_share:.1f} % of a CPU"
+    if not recorded.query:
+        told = f"none at {pilot.queries_per_second:,.0f} read calls/s"
     own = recorded.own_ns / recorded.histogram.count / 1e3 if recorded.histogram.count else 0.0
     dear = pilot.trap_share > _DEAR
     yield Check(

@@ -12,9 +12,9 @@ from folding.stackfold import run_stackfold
 from ground.results.profile import OTHER, FoldedStack, read_profile
 from ground.system.atomic_files import check_readable
 
-__all__ = ("WaitPlace", "fold_wait_places", "place_of", "wait_places")
+__all__ = ("WAIT_EVENT", "WaitPlace", "fold_wait_places", "place_of", "wait_places")
 
-_EVENT = "blocked"
+WAIT_EVENT = "blocked"
 _VIEW = "owner"
 _KERNEL = "_[k]"
 _LOCKS = ("lock", "condition")
@@ -45,7 +45,7 @@ def fold_wait_places(recording: Path, profile: Path, rules: str, locks: LockRule
 
     rules: of the categories. MeasurementError where stackfold cannot read it.
     """
-    argv = ["--kernel", "--no-inlines", "--event", _EVENT, str(check_readable(recording))]
+    argv = ["--kernel", "--no-inlines", "--event", WAIT_EVENT, str(check_readable(recording))]
     run_stackfold(argv, profile, rules, [_VIEW]).require(f"stackfold on {recording}")
     folded = read_profile(profile)
     labels = {row["name"]: row["label"] or row["name"] for row in folded.views[_VIEW].report["rows"]}

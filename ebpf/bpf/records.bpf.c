@@ -2,7 +2,8 @@
 /* Records of single queries: of each followed one its waits and its own requests, in task storage; sent where it was slow,
  * and of the others where it is one of a few drawn at random. All of them are counted.
  *
- * records.h: what is kept; records_wait.h: waits and requests; here: where a query begins and ends, and the kernel's events. */
+ * records.h: what is kept; records_wait.h: waits and requests; here: where a query begins and ends (a function of the
+ * process, or a read call), and the kernel's events. */
 #include "records_wait.h"
 #include "submitter.h"
 #include "uprobe.h"
@@ -86,6 +87,31 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 		lose(OVERFLOW);
 }
 
+/* The calling thread's state where its query that begins now is followed; NULL where it is not. */
+static __always_inline struct thread *followed(struct task_struct *task, int state)
+{
+	bump(state == PILOT ? PILOT_QUERIES : QUERIES);
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		lose(LOST_THREAD);
+		return 0;
+	}
+	if (!thread->known) {
+		thread->known = 1;
+		thread->record.tid = current_ids().tid;
+		bump(THREADS);
+	}
+	if (thread->skip > 1) {
+		thread->skip--;
+		return 0;
+	}
+	/* A gap drawn evenly from 1 .. 2N - 1 is N on average, and in step with no pattern of the workload's. */
+	thread->skip = sample > 1 ? 1 + bpf_get_prandom_u32() % (2 * sample - 1) : 1;
+	if (state == OPEN)
+		bump(FOLLOWED);
+	return thread;
+}
+
 static __always_inline int query_enter(struct pt_regs *context)
 {
 	int state = gate;
@@ -103,27 +129,9 @@ static __always_inline int query_enter(struct pt_regs *context)
 		thread->active = 0;
 		lose(ABANDONED);
 	}
-	if (state == LINGER)
+	thread = state == LINGER ? 0 : followed(task, state);
+	if (!thread)
 		return SKIP_RETURN;
-	bump(state == PILOT ? PILOT_QUERIES : QUERIES);
-	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
-		lose(LOST_THREAD);
-		return SKIP_RETURN;
-	}
-	if (!thread->known) {
-		thread->known = 1;
-		thread->record.tid = current_ids().tid;
-		bump(THREADS);
-	}
-	if (thread->skip > 1) {
-		thread->skip--;
-		return SKIP_RETURN;
-	}
-	/* A gap drawn evenly from 1 .. 2N - 1 is N on average, and in step with no pattern of the workload's. */
-	thread->skip = sample > 1 ? 1 + bpf_get_prandom_u32() % (2 * sample - 1) : 1;
-	if (state == OPEN)
-		bump(FOLLOWED);
 	begin(task, thread, context->sp, now);
 	return TRAP_RETURN;
 }
@@ -143,17 +151,42 @@ static __always_inline void query_leave(struct pt_regs *context)
 
 WATCH_FUNCTION(query, query_enter, query_leave)
 
+static __always_inline bool is_read(long id)
+{
+	for (int i = 0; i < READ_CALLS; i++)
+		if (id == read_calls[i])
+			return true;
+	return false;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 {
-	if (gate == SHUT)
+	int state = gate;
+	if (state == SHUT || !is_read(id))
 		return 0;
-	struct thread *thread = active(bpf_get_current_task_btf());
-	if (!thread)
-		return 0;
-	for (int i = 0; i < READ_CALLS; i++)
-		if (id == read_calls[i])
-			thread->record.reads++;
+	u64 now = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = active(task);
+	if (calls_are_queries && !thread && state != LINGER && is_target(task)) {
+		thread = followed(task, state);
+		if (thread)
+			begin(task, thread, 0, now);
+	}
+	if (thread)
+		thread->record.reads++;
+	return 0;
+}
+
+/* Loaded where each read call is a query. */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = active(task);
+	if (thread)
+		finish(task, thread, now);
 	return 0;
 }
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::histogram::read_counts;
 use crate::layout::names;
+use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
 use crate::symbols::Function;
@@ -115,12 +116,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     rodata.sample = options.sample;
     rodata.with_query = i32::from(plan.is_some());
     rodata.with_reader = i32::from(with_reader);
-    // A read without a position is of a pipe or a socket more often than of a file; within a query it is of a file.
-    let positioned = [libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2];
-    rodata.read_calls[..3].copy_from_slice(&positioned);
-    if plan.is_some() {
-        rodata.read_calls = crate::queries::READ_CALLS;
-    }
+    rodata.read_calls = if plan.is_some() { READ_CALLS } else { FILE_CALLS };
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
     if let Some(plan) = &plan {
         uprobes::enable(open.open_object_mut(), "query", plan.way);
@@ -156,7 +152,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         sample: options.sample,
         start: if plan.is_some() { "query" } else { "syscall" },
         notes,
-        kind: plan.as_ref().map_or_else(|| "read".to_owned(), |plan| plan.kind.clone()),
+        kind: plan.as_ref().map_or_else(|| READ.to_owned(), |plan| plan.kind.clone()),
         query: plan.as_ref().map(|plan| plan.query.clone()).unwrap_or_default(),
         reader: plan.as_ref().map(|plan| plan.reader.clone()).unwrap_or_default(),
         uprobes: plan.as_ref().map(|plan| plan.way),

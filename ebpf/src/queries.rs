@@ -20,10 +20,17 @@ pub const READ_CALLS: [i64; 8] = [
     libc::SYS_io_getevents,
 ];
 
+/// Where each of them is a query of its own: a read without a position is of a pipe or a socket more often than of a file.
+pub const FILE_CALLS: [i64; 8] =
+    [libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2, NONE, NONE, NONE, NONE, NONE];
+const NONE: i64 = -1;
+/// What queries are called that are read calls.
+pub const READ: &str = "read";
+
 #[derive(Args)]
 pub struct QueryOptions {
     /// Which kind of query is followed (default: the first of the engine's that is called; with --query-symbol: what
-    /// its calls are called)
+    /// its calls are called); read: each read call of a file, whoever makes it
     #[arg(long)]
     pub kind: Option<String>,
     /// The function that is a query, in place of the engine's: spaces, classes and name, without arguments
@@ -46,6 +53,11 @@ pub struct Queries {
 }
 
 impl QueryOptions {
+    /// Whether each read call is a query of its own, and no function is.
+    pub fn are_read_calls(&self) -> bool {
+        self.query_symbol.is_none() && self.kind.as_deref() == Some(READ)
+    }
+
     /// The engine's rules, with the function that was named as its only query.
     pub fn rules(&self) -> Result<Rules, Failure> {
         let rules = symbols::load_rules(&self.symbols)?;
@@ -66,7 +78,7 @@ impl QueryOptions {
         let kinds = unique(rules.query.iter().map(|rule| rule.kind.as_str()));
         if let Some(kind) = self.kind.as_deref().filter(|kind| !kinds.contains(kind)) {
             return Err(Failure::usage(format!("--kind {kind}: {} has no such queries", rules.engine))
-                .mend(format!("--kind with one of {}", kinds.join(", "))));
+                .mend(format!("--kind with one of {}, {READ}", kinds.join(", "))));
         }
         let all: Vec<Rule> = rules.query.iter().chain(&rules.other).cloned().collect();
         let is_query = |rule: usize| rule < rules.query.len();

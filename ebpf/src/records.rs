@@ -25,10 +25,10 @@ use crate::histogram::Histogram;
 use crate::layout::{entries, names};
 use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
-use crate::queries::{Queries, READ_CALLS};
+use crate::queries::{FILE_CALLS, Queries, READ, READ_CALLS};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result, write_whole};
-use crate::symbols::Function;
+use crate::symbols::{Function, Rules};
 use crate::uprobes::{self, Trap, Way};
 use counter::{LINGER_STEP, RecordsCounter};
 use observer::{Failure, Process};
@@ -94,21 +94,15 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
     let rules = options.queries.rules()?.with_writes();
     let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
-    let Queries { kind, functions: query, notes: mut found_notes } = options
-        .queries
-        .find(options.pid, &rules, way)?
-        .map_err(|why| {
-            Failure::measurement(format!("no query can be followed: {why}")).mend(
-                "ioflame ebpf tail --query-symbol FUNCTION, ioflame attach --tail --count-symbol FUNCTION: one that \
-                 runs once a query",
-            )
-        })?;
+    let Queries { kind, functions: query, notes: mut found_notes } = find_queries(options, &rules, way)?;
+    let calls_are_queries = query.is_empty();
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::RecordsSkelBuilder::default().open(&mut storage).or_refused()?;
     let callers = Callers::of(&process);
     let rodata = constants!(open, process.pid());
     rodata.sample = options.sample;
-    rodata.read_calls = READ_CALLS;
+    rodata.read_calls = if calls_are_queries { FILE_CALLS } else { READ_CALLS };
+    rodata.calls_are_queries = i32::from(calls_are_queries);
     for (place, range) in rodata.callers.iter_mut().zip(callers.ranges()) {
         (place.low, place.high) = (range.start, range.end);
         rodata.callers_known += 1;
@@ -117,7 +111,10 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     if let Some(bytes) = options.ring_bytes {
         open.maps.ring.set_max_entries(bytes).or_refused()?;
     }
-    uprobes::enable(open.open_object_mut(), "query", way);
+    open.progs.syscall_exit.set_autoload(calls_are_queries);
+    if !calls_are_queries {
+        uprobes::enable(open.open_object_mut(), "query", way);
+    }
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
     let links = uprobes::attach(skeleton.object_mut(), "query", way, options.pid, &query)?;
@@ -205,6 +202,19 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         process_ended,
     };
     write_result(&options.window, &result)
+}
+
+/// The functions whose calls are followed; none where each read call is.
+fn find_queries(options: &RecordsOptions, rules: &Rules, way: Way) -> Result<Queries, Failure> {
+    if options.queries.are_read_calls() {
+        return Ok(Queries { kind: READ.to_owned(), functions: Vec::new(), notes: Vec::new() });
+    }
+    options.queries.find(options.pid, rules, way)?.map_err(|why| {
+        Failure::measurement(format!("no query can be followed: {why}")).mend(
+            "ioflame ebpf tail --query-symbol FUNCTION, ioflame attach --tail --count-symbol FUNCTION: one that runs \
+             once a query; --kind read: each read call",
+        )
+    })
 }
 
 const _: () = assert!(limit::SPANS.0 == limit::WAITS.0 + limit::REQUESTS.0 + limit::SAMPLES.0);

@@ -33,6 +33,7 @@ class Files:
     QUERY_RECORDS = "records.bin"
     RECORD_STACKS = "records.data"
     RECORD_PROFILE = "records.profile.json"
+    RECORD_REASONS = "records.reasons.json"
     TAIL = "tail.json"
     TAIL_FOLDED = "tail.slow.folded"
     TAIL_MEDIAN_FOLDED = "tail.median.folded"

@@ -14,6 +14,7 @@ __all__ = (
     "FOLLOWED",
     "PARTS",
     "PLACES",
+    "READ_CALLS",
     "REST",
     "STAGES",
     "Ladder",
@@ -87,8 +88,10 @@ REST = 0.02
 # The class whose queries have stages.
 FOLLOWED = "one_read"
 
+# The kind of queries that are read calls.
+READ_CALLS = "read"
 # Calls of a kind, for people; of others they are called after the kind.
-_KINDS = {"get": "Gets", "multiget": "MultiGets", "seek": "Seeks", "query": "queries"}
+_KINDS = {"get": "Gets", "multiget": "MultiGets", "seek": "Seeks", "query": "queries", READ_CALLS: "read calls"}
 
 CLASSES: dict[str, str] = {
     "one_read": "slept for one read of one request: the ladder",

@@ -85,9 +85,10 @@ class TailRow:
 
 @dataclass(frozen=True)
 class MixRow:
-    """Queries of so many read calls (MOST_READS: as many and more): their share of each group, and their mean in us.
+    """Queries of so many read calls (MOST_READS: as many and more), or of one reason: their share of each group, and
+    their mean in us.
 
-    None where a group has none of them.
+    None where a group has none of them. reason: where the queries are read calls; "" otherwise
     """
 
     reads: int
@@ -95,10 +96,11 @@ class MixRow:
     median_share: float
     tail_us: float | None
     median_us: float | None
+    reason: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.reads}{'+' * (self.reads >= MOST_READS)}"
+        return self.reason or f"{self.reads}{'+' * (self.reads >= MOST_READS)}"
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,12 @@ class Tail:
     @property
     def seconds(self) -> float:
         return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def mixed_by(self) -> tuple[str, str]:
+        """What the rows of `mix` are told by, and what is alike within one of them."""
+        by_reason = any(row.reason for row in self.mix)
+        return ("what for", "read calls for the same") if by_reason else ("read calls", "queries of as many reads")
 
 
 def read_tail(path: Path) -> Tail:

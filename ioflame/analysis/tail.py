@@ -39,6 +39,9 @@ _MOST_OTHERS = 20_000
 _CANDIDATES = 0.97
 _WORST = 10
 
+# What a read call that neither slept nor was sampled is called.
+_NO_STACK = "no stack: did not sleep"
+
 # A row's kind, and where: "" for kinds that have no place.
 Row = tuple[str, str]
 
@@ -106,10 +109,12 @@ def tail_of(
     places: Mapping[int, WaitPlace],
     jobs: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     seed: int = 1,
+    reasons: Mapping[int, str] | None = None,
 ) -> TailAnalysis:
     """The slow queries beside the median ones. MeasurementError where no query was recorded.
 
-    jobs: as `beside_rows` has them
+    jobs:    as `beside_rows` has them
+    reasons: what queries that are read calls were for, by the numbers of places; the mix is by these then
     """
     used = used_records(recorded, file, places)
     if not used:
@@ -136,7 +141,7 @@ def tail_of(
         gaps = groups.differences(seed=seed)
     longest, middle = _group(slow), _group(median)
     surplus = longest.mean_us - middle.mean_us
-    mix, mix_us, within_us = _mix(slow, median)
+    mix, mix_us, within_us = _mix(slow, median, reasons)
     told = gaps is not None
     bounds = Bounds(round(least), (median[0].record.ns, median[-1].record.ns), recorded.start_ns, BLOCK_NS, blocks)
     counted = [(one.record, one.weight) for one in used]
@@ -330,31 +335,44 @@ def _wakers(
     return {row: (tid, times / seen[row].total()) for row, (tid, times) in most.items()}
 
 
-def _mix(slow: Sequence[Used], median: Sequence[Used]) -> tuple[list[MixRow], float, float]:
-    """Queries by their reads; of the difference of the means, what another mix makes and what is within classes, us.
+def _mix(
+    slow: Sequence[Used], median: Sequence[Used], reasons: Mapping[int, str] | None
+) -> tuple[list[MixRow], float, float]:
+    """Queries by their reads, or by what they were for; of the difference of the means, what another mix makes and what
+    is within classes, us.
 
     Kitagawa (1955): sum((b - a) * (u + v) / 2) is mix, sum((a + b) / 2 * (v - u)) within. A class that one group lacks
     is mix alone.
     """
-    sums = [_by_reads(group) for group in (slow, median)]
-    weights = [sum(weight for weight, _ in by_reads.values()) or 1.0 for by_reads in sums]
+    sums = [_by_class(group, reasons) for group in (slow, median)]
+    weights = [sum(weight for weight, _ in by_class.values()) or 1.0 for by_class in sums]
     rows, mix, within = [], 0.0, 0.0
-    for reads in sorted(set().union(*sums)):
-        shares = [by_reads[reads][0] / whole for by_reads, whole in zip(sums, weights, strict=True)]
-        means = [by_reads[reads][1] / by_reads[reads][0] if by_reads[reads][0] else None for by_reads in sums]
+    for one in sorted(set().union(*sums)):
+        shares = [by_class[one][0] / whole for by_class, whole in zip(sums, weights, strict=True)]
+        means = [by_class[one][1] / by_class[one][0] if by_class[one][0] else None for by_class in sums]
         first = means[0] if means[0] is not None else means[1] or 0.0
         second = means[1] if means[1] is not None else first
         mix += (shares[0] - shares[1]) * (first + second) / 2
         within += sum(shares) / 2 * (first - second)
-        rows.append(MixRow(reads, shares[0], shares[1], means[0], means[1]))
+        reads, reason = one
+        rows.append(MixRow(reads, shares[0], shares[1], means[0], means[1], reason))
     return rows, mix, within
 
 
-def _by_reads(group: Sequence[Used]) -> defaultdict[int, tuple[float, float]]:
-    """Weight, and weighted us, by the number of reads."""
-    found: defaultdict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+def _by_class(
+    group: Sequence[Used], reasons: Mapping[int, str] | None
+) -> defaultdict[tuple[int, str], tuple[float, float]]:
+    """Weight, and weighted us, by the number of reads and by what they were for."""
+    found: defaultdict[tuple[int, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for one in group:
-        reads = min(one.record.reads, MOST_READS)
-        weight, us = found[reads]
-        found[reads] = (weight + one.weight, us + one.weight * one.record.ns / 1e3)
+        reason = _reason(one.record, reasons) if reasons is not None else ""
+        number = (min(one.record.reads, MOST_READS), reason)
+        weight, us = found[number]
+        found[number] = (weight + one.weight, us + one.weight * one.record.ns / 1e3)
     return found
+
+
+def _reason(record: QueryRecord, reasons: Mapping[int, str]) -> str:
+    """By a stack of where it waited or ran; what did not sleep and was not sampled has none."""
+    told = (reasons.get(span.place) for span in record.spans if not span.is_request and span.place)
+    return next((reason for reason in told if reason is not None), _NO_STACK)

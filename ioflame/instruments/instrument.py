@@ -180,7 +180,8 @@ def add_queries(parser: argparse.ArgumentParser) -> None:
     add(
         "--kind",
         metavar="KIND",
-        help="get, multiget, seek, or in tail write: follow these (default: the first of them that is called)",
+        help="get, multiget, seek, or in tail write: follow these (default: the first of them that is called); read: "
+        "each read call of its files, whoever makes it",
     )
     add(
         "--query-symbol",

@@ -12,7 +12,8 @@ from markupsafe import Markup
 from ebpf.tail import TailRequest, record_checks, tail_observer
 from folding.frames import compare_folded
 from folding.locks import read_rules
-from folding.wait_places import fold_wait_places
+from folding.reasons import fold_reasons
+from folding.wait_places import WAIT_EVENT, fold_wait_places
 from ground.errors import UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
@@ -20,6 +21,7 @@ from ground.results.files import Files
 from ground.results.frame_differences import FrameDifferences, read_frame_differences
 from ground.results.interval import Interval
 from ground.results.jobs import read_run_jobs
+from ground.results.ladder import READ_CALLS
 from ground.results.query_records import read_query_records, read_recorded
 from ground.results.run import Run
 from ground.results.tail import P99, Tail, read_tail
@@ -98,7 +100,11 @@ def analyse(
     locks = read_rules(rules.locks)
     stacks, profile = directory / Files.RECORD_STACKS, directory / Files.RECORD_PROFILE
     places = fold_wait_places(stacks, profile, rules.categories, locks) if recorded.places else {}
-    found = tail_of(recorded, file, places, jobs)
+    reasons = None
+    if recorded.kind == READ_CALLS and rules.reasons and recorded.places:
+        options = ["--event", WAIT_EVENT]
+        reasons = fold_reasons(stacks, directory / Files.RECORD_REASONS, rules.reasons[0], options)[0]
+    found = tail_of(recorded, file, places, jobs, reasons=reasons)
     tail = found.tail
     write_json(directory / Files.TAIL, tail)
     sampled = [record for record in file.records if record.sampled]

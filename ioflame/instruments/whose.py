@@ -13,12 +13,11 @@ from markupsafe import Markup
 
 from ebpf.observer import CoreObserver
 from ebpf.whose import WhoseRequest, requests_observer, whose_checks
-from folding.stackfold import run_stackfold
+from folding.reasons import fold_reasons
 from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
-from ground.results.profile import read_profile
 from ground.results.requests import read_requests, request_rows
 from ground.results.run import Run
 from ground.results.stored_files import StoredFiles
@@ -47,13 +46,12 @@ __all__ = ("INSTRUMENT", "listing_of")
 
 # One read in so many has a stack, of other requests one in an eighth of that.
 _REASONS = 32
-_VIEW = "reasons"
 
 _OVERHEAD = """
 Three small programs run for each request, and one for each direct read or write: together 2 to 3 us of CPU per request
 on a busy VM of 2 CPUs; nothing sits in the process itself. One read in --reasons has its stack taken, which costs some
-us more. The kernel's own account of the programs' time is in each result (`whose cost`). The files of the database are
-read once before the window and once after it: its MANIFEST, and 4 KiB of each table file.
+us more. The kernel's own account of the programs' time, of the first second, is in each result (`whose cost`). The
+files of the database are read once before the window and once after it: its MANIFEST, and 4 KiB of each table file.
 """
 
 _EXAMPLE = """
@@ -92,7 +90,7 @@ Files with the most requests
 
      ok  whose losses    none in 54,521 requests
      ok  whose coverage  54,520 reads of 54,517 to 54,527 (469,426,688 of 469,487,616 B), 1 discard of 1 in diskstats
-     ok  whose cost      1.88 us of CPU per request in the programs
+     ok  whose cost      1.88 us of CPU per request in the programs, 2.9 % of the 64.3 us that one takes
 """
 
 
@@ -224,14 +222,9 @@ def _reasons(directory: Path, rules: Rules) -> tuple[Mapping[int, str], Mapping[
     recording = directory / Files.REQUEST_STACKS
     if not (rules.reasons and recording.exists()):
         return {}, {}
-    profile = directory / Files.REQUEST_REASONS
-    argv = ["--no-inlines", str(recording)]
-    run_stackfold(argv, profile, str(rules.reasons[0]), [_VIEW]).require(f"stackfold on {recording}")
-    folded = read_profile(profile)
-    labels = {row["name"]: row["label"] for row in folded.views[_VIEW].report["rows"]}
-    # Each stack is a thread of its own there, numbered from 1 on.
-    found = {stack.tid - 1: stack.category for stack in folded.each_stack(_VIEW) if stack.tid is not None}
-    return found, labels
+    found, labels = fold_reasons(recording, directory / Files.REQUEST_REASONS, rules.reasons[0])
+    # Threads are numbered from 1 on.
+    return {number - 1: reason for number, reason in found.items()}, labels
 
 
 def _result(run: Run) -> Whose:

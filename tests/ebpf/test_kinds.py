@@ -23,9 +23,10 @@ from ioflame.instruments.tail import analyse
 from tests.ebpf.conftest import DB_FLAGS, DIRECT, Build
 from tests.ebpf.test_ladder import Standin
 from tests.ebpf.test_tail import reads_of
+from tests.ebpf.writers import writing_client
 from tests.until import until
 from viz.terminal.tail import tail_text
-from workloads.registry import DEFAULT_ENGINE, rules_named
+from workloads.registry import DEFAULT_ENGINE, engine_named, rules_named
 
 pytestmark = [pytest.mark.alone, pytest.mark.needs("co-re")]
 
@@ -74,6 +75,20 @@ def test_of_more_reads_than_a_record_holds_none_is_called_anothers(engine: Stand
     assert all(sum(one.parts) == one.ns for one in file.records)
     sums = dict(zip(PARTS, (sum(ns) for ns in zip(*(one.parts for one in file.records), strict=True)), strict=True))
     assert sums["unknown_io"] > 20 * sums["others_device"]
+
+
+def test_each_read_call_is_a_query_whoever_makes_it(engine: Standin, tmp_path: Path) -> None:
+    request = TailRequest(engine.pid, keep="all", kind="read")
+    told, file = recorded(engine, request, tmp_path, f"10 {_FEW}", f"3 {_FEW}")
+    assert (told.kind, told.query, told.pilot.trap_share) == ("read", [], 0)
+    assert told.queries == len(file.records) == 13 * _FEW
+    # One request each, and the time of the call is its parts.
+    assert {(one.reads, sum(span.is_request for span in one.spans)) for one in file.records} == {(1, 1)}
+    assert all(sum(one.parts) == one.ns for one in file.records) and told.uneven == 0
+    tail = analyse(tmp_path, rules_named(DEFAULT_ENGINE))[0]
+    assert tail_text(tail).startswith("Slow read calls (process ")
+    # Where the disk is fast a thread need not sleep, and has no stack.
+    assert {"multiget"} <= {row.name for row in tail.mix} <= {"multiget", "no stack: did not sleep"}
 
 
 def test_a_function_that_is_named_is_the_query(engine: Standin, tmp_path: Path) -> None:
@@ -168,6 +183,17 @@ def test_seeks_of_db_bench_are_followed_by_both_instruments(bench: Bench, tmp_pa
     records = read_query_records(tmp_path / Files.QUERY_RECORDS).records
     assert told.kind == "seek" and records and all(sum(one.parts) == one.ns for one in records)
     assert not [check for check in record_checks(told) if check.verdict is Verdict.FAILED]
+    # What a Next reads is in no Seek: the read calls have it.
+    reads = tmp_path / "reads"
+    reads.mkdir()
+    before = reads_of(pid)
+    with Children() as children:
+        window(tail_observer(TailRequest(pid, keep="all", kind="read"), children, reads))
+    told = read_recorded(reads / Files.RECORDED)
+    assert told.kind == "read" and told.queries == told.followed <= reads_of(pid) - before
+    tail = analyse(reads, rules_named(DEFAULT_ENGINE))[0]
+    assert {"seek", "iterate"} <= {row.name for row in tail.mix} and "what for" in tail_text(tail)
+    assert sum(row.tail_share for row in tail.mix) == pytest.approx(1)
 
 
 @pytest.mark.needs("db_bench")
@@ -193,4 +219,16 @@ def test_of_a_process_that_only_writes_the_writes_are_followed(tmp_path: Path) -
     assert told.kind == "write" and any("Get was not called" in note for note in told.notes)
     assert records and all(sum(one.parts) == one.ns for one in records) and told.uneven == 0
     tail = analyse(tmp_path, rules_named(DEFAULT_ENGINE))[0]
+    assert tail_text(tail).startswith("Slow writes (process ")
+
+
+@pytest.mark.parametrize(("engine", "function"), [("leveldb", "leveldb::DBImpl::Write("), ("lmdb", "mdb_txn_commit")])
+def test_writes_of_other_engines_are_followed(tmp_path: Path, engine: str, function: str) -> None:
+    symbols = engine_named(engine, client="ioflame").file("symbols.toml")
+    with writing_client(engine, tmp_path / "db", 2) as pid, Children() as children:
+        window(tail_observer(TailRequest(pid, keep="all", kind="write", symbols=symbols), children, tmp_path))
+    told, records = read_recorded(tmp_path / Files.RECORDED), read_query_records(tmp_path / Files.QUERY_RECORDS).records
+    assert [watched.name.startswith(function) for watched in told.query] == [True]
+    assert records and all(sum(one.parts) == one.ns for one in records) and told.uneven == 0
+    tail = analyse(tmp_path, rules_named(engine))[0]
     assert tail_text(tail).startswith("Slow writes (process ")

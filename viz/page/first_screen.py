@@ -110,10 +110,12 @@ def _by_part(ladder: Ladder, several: QueryParts) -> _Bar:
         for part in several.parts
         if part.sum_ns
     ]
-    what = "read calls" if ladder.kind == "read" else queries_of(ladder.kind)
     note = f"n {n:,}, {several.reads / n:.1f} read calls each, traced"
     return _Bar(
-        f"How long {what} of several reads take: {_figure(several.mean_ns / 1e3)} us", _joined(parts), "us", note
+        f"How long {queries_of(ladder.kind)} of several reads take: {_figure(several.mean_ns / 1e3)} us",
+        _joined(parts),
+        "us",
+        note,
     )
 
 

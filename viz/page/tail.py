@@ -134,6 +134,7 @@ def _beside(tail: Tail) -> Markup:
 
 
 def _mix(tail: Tail) -> Markup:
+    told_by, alike = tail.mixed_by
     rows = [
         [
             row.name, percent_of(row.tail_share), percent_of(row.median_share),
@@ -146,7 +147,7 @@ def _mix(tail: Tail) -> Markup:
     if tail.mix_us is not None and tail.within_us is not None:
         legend = (
             f"Of the difference {tail.mix_us:,.2f} us are another mix of queries, {tail.within_us:,.2f} us are within "
-            "queries of as many reads."
+            f"{alike}."
         )
-    heads = ["read calls", "of the slow", "of the median", "us, slow", "us, median"]
-    return table("Queries by their read calls", heads, rows, "numbers", legend)
+    heads = [told_by, "of the slow", "of the median", "us, slow", "us, median"]
+    return table(f"Queries by {told_by}", heads, rows, "numbers", legend)

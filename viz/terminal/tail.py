@@ -95,7 +95,8 @@ def _beside(tail: Tail) -> Iterator[str]:
 
 
 def _mix(tail: Tail) -> Iterator[str]:
-    rows = [["read calls", "of the slow", "of the median", "us, slow", "us, median"]]
+    told_by, alike = tail.mixed_by
+    rows = [[told_by, "of the slow", "of the median", "us, slow", "us, median"]]
     for row in tail.mix:
         rows.append(
             [
@@ -107,7 +108,7 @@ def _mix(tail: Tail) -> Iterator[str]:
     if tail.mix_us is not None and tail.within_us is not None:
         yield (
             f"  of the difference {_us(tail.mix_us)} us are another mix of queries, {_us(tail.within_us)} us are "
-            "within queries of as many reads"
+            f"within {alike}"
         )
     yield ""
 

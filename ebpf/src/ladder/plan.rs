@@ -32,7 +32,7 @@ impl Plan {
 
 /// Which functions to watch; None where the ladder starts at the read call, with the reason in `notes`.
 pub fn choose(options: &LadderOptions, notes: &mut Vec<String>) -> Result<Option<Plan>, Failure> {
-    if options.start == Start::Syscall {
+    if options.start == Start::Syscall || options.queries.are_read_calls() {
         return Ok(None);
     }
     let rules = options.queries.rules()?;

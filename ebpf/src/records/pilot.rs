@@ -49,7 +49,11 @@ pub fn run(
     let seconds = begun.elapsed().as_secs_f64();
     let queries_per_second = counter.counters()?[Counter::PILOT_QUERIES.0 as usize] as f64 / seconds;
     let stepped = query.iter().any(|function| function.stepped);
-    let entry_ns = if stepped { trap.stepped_ns } else { trap.entry_ns };
+    let entry_ns = match query {
+        [] => 0.0, // read calls are followed without a trap
+        _ if stepped => trap.stepped_ns,
+        _ => trap.entry_ns,
+    };
     let trap_share = queries_per_second * entry_ns / 1e9;
     if trap_share > MOST_TRAPS && !options.force {
         return Err(too_dear(queries_per_second, entry_ns, trap_share));
