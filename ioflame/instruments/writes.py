@@ -165,7 +165,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--exact-wake-ups",
         action="store_true",
-        help="watch whoever ends a wait in the queue as well: 1 to 3 us of each write, so not comparable with runs without",
+        help="watch whoever ends a wait in the queue, too: 1 to 3 us of each write; not comparable with runs without",
     )
     add("--force", action="store_true", help="follow writes even where that takes more than 5 %% of a CPU")
     add(
