@@ -76,7 +76,7 @@ PLACES: dict[str, str] = {
     "device": "then until the device had done it",
     "wake": "then until the thread was woken",
     "runq": "woken or preempted, waiting for a CPU",
-    "sleep": "asleep without a request of its own: another thread's read, a lock",
+    "sleep": "asleep without a request of its own: another thread's read or one of before, a lock",
     "between": "on a CPU between two reads",
     "after": "on a CPU after the last read call",
 }

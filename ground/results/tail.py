@@ -25,7 +25,7 @@ KINDS: dict[str, str] = {
     "block queue": "asleep for its own request, until that was handed to the device",
     "device": "then until the device completed it",
     "wake-up": "then until the thread was woken",
-    "device, for another thread": "asleep until a request completed that another thread had made",
+    "device, for another thread": "asleep until a request completed that another thread, or itself before, had made",
     "IO, unknown": "asleep for IO, for no request that was seen",
     "page fault": "asleep for a page of its memory",
     "lock": "asleep for a lock that another thread has",
