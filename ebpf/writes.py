@@ -141,7 +141,7 @@ def _stages(ladder: WriteLadder) -> Iterator[Check]:
     if not ladder.wake_ups:
         yield Check(
             "writes wake-ups",
-            Verdict.OK,
+            Verdict.NOTE,
             "by the scheduler",
             "they begin when the scheduler wakes the thread: what a leader does until then is in its stages",
             "ioflame ebpf writes --exact-wake-ups (RocksDB 10.6 and newer, Debian's): 1 to 3 us more of each write",

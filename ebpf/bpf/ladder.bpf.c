@@ -9,15 +9,8 @@
  * ladder.h: what is kept; ladder_query.h: the query and the file reader; ladder_path.h: queries of several reads; here: the
  * kernel's events, in a read's order. */
 #include "ladder_query.h"
+#include "read_calls.h"
 #include "submitter.h"
-
-static __always_inline int is_read(long id)
-{
-	for (int i = 0; i < READ_CALLS; i++)
-		if (id == read_calls[i])
-			return 1;
-	return 0;
-}
 
 static __always_inline int is_async(long id)
 {

@@ -104,8 +104,6 @@ enum phase {
 const volatile int with_query = 0;  /* uprobes on the query; without, the read call is the query */
 const volatile int with_reader = 0; /* uprobes on the file reader */
 const volatile u32 sample = 1;      /* one query in so many */
-#define READ_CALLS 8
-const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1, -1, -1, -1 };
 #define REQUESTS 32
 #define ASYNC_CALLS_KNOWN 2
 const volatile s64 async_calls[ASYNC_CALLS_KNOWN] = { -1, -1 };

@@ -4,6 +4,7 @@
  *
  * records.h: what is kept; records_wait.h: waits and requests; here: where a query begins and ends (a function of the
  * process, or a read call), and the kernel's events. */
+#include "read_calls.h"
 #include "records_wait.h"
 #include "submitter.h"
 #include "uprobe.h"
@@ -150,14 +151,6 @@ static __always_inline void query_leave(struct pt_regs *context)
 }
 
 WATCH_FUNCTION(query, query_enter, query_leave)
-
-static __always_inline bool is_read(long id)
-{
-	for (int i = 0; i < READ_CALLS; i++)
-		if (id == read_calls[i])
-			return true;
-	return false;
-}
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)

@@ -153,9 +153,7 @@ struct {
 } ring SEC(".maps");
 
 const volatile u32 sample = 1; /* one query in so many is followed */
-#define READ_CALLS 8
-const volatile s64 read_calls[READ_CALLS] = {};
-const volatile int calls_are_queries = 0; /* each of these calls is a query of its own */
+const volatile int calls_are_queries = 0; /* each read call is a query of its own */
 
 volatile u64 opened_at = 0;
 volatile u64 slow_ns = 0;

@@ -99,7 +99,7 @@ def test_a_kernel_without_sessions_counts_the_same(start_writer: StartWriter, tm
     """Each return is trapped there, also those of functions that begin no stage where they are called."""
     writer, load, out = start_writer(_PIPELINED), Load(4, sync=True), tmp_path / "writes.json"
     with Children() as children:
-        arguments = ["--pid", str(writer.pid), "--stages", "full", "--force", "--uprobes", "pair"]
+        arguments = ["--pid", str(writer.pid), "--stages", "full", "--force", "--uprobes", "pair", "--exact-wake-ups"]
         observer = CoreObserver("writes", "writes", children, arguments, out)
         with attached(observer, Reporter(quiet=True)):
             observer.open()

@@ -45,7 +45,7 @@ def test_a_sound_window_has_nothing_to_complain_of() -> None:
         ({"grouped": 200}, "writes groups", Verdict.WARN),
         ({"notes": ["few stages: ..."]}, "writes stages", Verdict.NOTE),
         ({"missing": ["launch"]}, "writes stages", Verdict.NOTE),
-        ({"wake_ups": False}, "writes wake-ups", Verdict.OK),
+        ({"wake_ups": False}, "writes wake-ups", Verdict.NOTE),
         ({"losses": {"lost_wait": 1}}, "writes losses", Verdict.FAILED),
         ({"losses": {"nested": 1}}, "writes oddities", Verdict.NOTE),
     ],
