@@ -287,12 +287,16 @@ class Recording:
         assert self._child is not None
         try:
             os.write(self._command, f"{order}\n".encode())
+            answered = self._child.await_answer(self._ack, _ACK_SECONDS, QUIET_SECONDS)
+            # perf acknowledges with "ack\n"; an end of file means that it is gone.
+            gone = answered and not os.read(self._ack, 64)
         except BrokenPipeError:
-            # perf ends with the process that it records.
-            raise self._failure(f"perf ended before it could {order}") from None
-        ready = self._child.await_answer(self._ack, _ACK_SECONDS, QUIET_SECONDS)
-        # perf acknowledges with "ack\n"; an end of file means that it is gone.
-        if not ready or not os.read(self._ack, 64):
+            answered, gone = False, True
+        if gone:
+            # perf ends with the process that it records; how it ended may be known a moment later than that it did.
+            self._child.wait(1)
+            raise self._failure(f"perf ended before it could {order}")
+        if not answered:
             raise self._failure(f"perf did not {order}")
 
     def detach(self) -> None:
