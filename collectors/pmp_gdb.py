@@ -251,7 +251,7 @@ def _trial(sampling: _Sampling, hz: float, budget_ms: float, force: bool) -> Non
         )
     if pause * hz / 1e3 > _MOST_STOPPED:
         raise UsageError(
-            f"gdb stops process {pid} for {pause:.0f} ms a sample: {hz:g} times a second it would stand still "
+            f"gdb stops process {pid} for {pause:.0f} ms a sample: {hz:g} times a second it would be stopped "
             f"{min(pause * hz / 10, 100):.0f} % of the time",
             means="the profile would be one of a stopped process",
             mend=f"--hz {max(_MOST_STOPPED * 1e3 / pause / 2, 0.1):.1g}, or --sampler stacksampler, or --force",
@@ -322,7 +322,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if process.state() in "tT":
         raise HostError(
             f"process {process.pid} is stopped already",
-            means="gdb would let it go on",
+            means="gdb would resume it",
             mend=f"kill -CONT {process.pid}; or --sampler stacksampler, which leaves it stopped",
         )
     _refuse_harm(process, arguments.force)

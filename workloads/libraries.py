@@ -79,7 +79,7 @@ def asked_libraries(releases: Releases, texts: Sequence[str]) -> list[AskedLibra
     if twice is not None:
         raise UsageError(
             f"{Setting.ROCKSDB.to(','.join(texts))}: two are called {twice}",
-            means="their figures could not be told apart; nothing was started",
+            means="their figures would have one name; nothing was started",
             mend=Setting.ROCKSDB.to("old=<what>,new=<what>"),
         )
     return found

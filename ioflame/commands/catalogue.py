@@ -81,7 +81,7 @@ def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.
         print(f"# expected: {hold.what}")
     print(f"# {job.build.path}, {job.record().tools['engine']}; --seed is taken from the database's ledger")
     for cell, step, argv in commands_of(job):
-        _print_command(f"{cell}: {step}", "as it is given" if step == COMMAND else engine.step(step).about, argv)
+        _print_command(f"{cell}: {step}", "as given" if step == COMMAND else engine.step(step).about, argv)
     return EXIT_OK
 
 

@@ -91,7 +91,7 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
     if not source.is_folded:
         return _from_stackfold(source, event, rules, view)
     if event is not None:
-        raise UsageError("--event is for recordings and pprof: folded text does not tell its event")
+        raise UsageError("--event is for recordings and pprof: folded text has no event")
     lines = source.whole().split(b"\n")
     _refuse_differences(lines)
     event, unit = _told_beside(source)

@@ -192,7 +192,7 @@ def _by_job(
     if inside > of_threads:
         raise MeasurementError(
             f"{inside:,} ns of samples are in jobs, and their threads have {of_threads:,} in all",
-            means="the two were not folded from one recording: nothing is told of jobs",
+            means="the two were not folded from one recording: there are no figures of jobs",
             mend=shlex.join(["ioflame", "analyse", str(directory)]),
         )
     labels = {row["name"]: row["label"] for row in table.report["rows"]}
@@ -214,7 +214,7 @@ def agreement(costs: JobCosts) -> Iterator[Check]:
         if abs(off) <= _AGREED:
             yield Check(name, Verdict.OK, value)
         elif samples < _ENOUGH:
-            yield Check(name, Verdict.NOTE, value, f"{samples:,} samples are too few to tell 5 %")
+            yield Check(name, Verdict.NOTE, value, f"{samples:,} samples are too few to see 5 %")
         else:
             means = (
                 "samples of a timer hold time that the hypervisor took"

@@ -52,8 +52,8 @@ def test_on_a_busy_cpu_what_following_costs_takes_longer() -> None:
     [
         # 7,000 of 8,000 reads are these queries' and took 60 us each.
         (480, 1000, None, "1,000 of them others'; they took 60 us each"),
-        (421, 1000, None, "too little of the device's time to be told"),
-        (350, 1000, Verdict.FAILED, "too little of the device's time to be told"),
+        (421, 1000, None, "too little of the device's time to be seen"),
+        (350, 1000, Verdict.FAILED, "too little of the device's time to be seen"),
     ],
 )
 def test_reads_of_others_take_no_negative_time(read_ms: int, others: int, verdict: Verdict | None, words: str) -> None:

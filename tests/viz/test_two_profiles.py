@@ -166,7 +166,7 @@ def test_one_of_them_may_come_through_a_pipe(two: list[str], monkeypatch: pytest
         (["--inverted"], "--inverted: of no effect on a graph of two profiles"),
         (["--rules", "rocksdb"], "--rules: of no effect on a graph of two profiles"),
         (["--unit", "ns"], "--unit: of no effect on a graph of two profiles"),
-        (["--unit", "samples"], "is no folded text and tells its numbers of samples itself"),
+        (["--unit", "samples"], "is not folded text and has its own numbers of samples"),
         (["--us-per-query", "20"], "--us-per-query 20: expected 2 numbers above 0"),
         (["--us-per-query", "20", "-1"], "--us-per-query 20 -1: expected 2 numbers above 0"),
         (["-o", "x.speedscope.json"], "x.speedscope.json: this kind of file holds one profile"),

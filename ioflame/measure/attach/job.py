@@ -168,7 +168,7 @@ def _check_kinds(asked: Iterable[str], rules: Mapping[str, Any]) -> None:
     for kind in asked:
         if kind and kind not in known:
             raise UsageError(
-                f"--count-of {kind}: the rules tell no such operation from others, but {', '.join(known) or 'none'}",
+                f"--count-of {kind}: the rules recognise no such operation, but {', '.join(known) or 'none'}",
                 means="nothing was attached",
                 mend="--count-of <one of them> CMD, or a view `operations` of your own: --rules FILE",
             )

@@ -88,7 +88,7 @@ def search(going: BisectRun, builds: Builds, measuring: Measuring, reporter: Rep
         record.measured.append(seen)
         going.save()
     if found is None:
-        return _end(going, f"no commit is named: {_likeliest(going, state)}; nothing that is left would tell more")
+        return _end(going, f"no commit is named: {_likeliest(going, state)}; no remaining build would say more")
     return _end(going, _told(going, builds, measuring, found))
 
 

@@ -49,7 +49,7 @@ def titled(files: StoredFiles, connection: str) -> StoredFiles:
     if listed.returncode != 0:
         raise MeasurementError(
             f"psql did not say which databases there are: {listed.errors[-300:] or 'no error output'}",
-            means="relations have no names; their files are told by their paths",
+            means="relations have no names; their files are named by path",
             mend=shlex.join(["psql", "-Xw", "-d", connection, "-c", _DATABASES]),
         )
     titles: dict[str, str] = {}
