@@ -195,7 +195,7 @@ def _cuts(recorded: Recorded) -> tuple[Cuts, bool]:
 
 
 def _thinned(used: Sequence[Used], threshold_ns: int | None, seed: int) -> list[Used]:
-    """All that may be in the slow group of a resample, and at most `_MOST_OTHERS` of the others, with larger weights."""
+    """All that may be in the slow group of a resample, and at most `_MOST_OTHERS` others, weighted up."""
     ordered = sorted(used, key=lambda one: one.record.ns)
     reached, at = 0.0, 0
     whole = sum(one.weight for one in ordered)
