@@ -1,4 +1,4 @@
-"""Versions measured here beside what was published of them: what agrees, what differs, and what cannot be told."""
+"""Versions measured here beside what was published of them: what agrees, what differs, and what cannot be decided."""
 
 from __future__ import annotations
 
