@@ -35,7 +35,7 @@ class Stacked:
 
 
 def parts_in_order(costs: Iterable[Mapping[str, float]]) -> list[str]:
-    """By the largest cost of each, the largest first; what belongs to no part last."""
+    """The parts by the largest cost of each, the largest first; `OTHER` last."""
     largest: dict[str, float] = {}
     for one in costs:
         for name, us in one.items():

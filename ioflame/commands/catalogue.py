@@ -68,7 +68,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
-    """What an experiment shows, what has to hold, and the command line of every step of every cell."""
+    """What an experiment shows, what is expected, and the command line of every step of every cell."""
     engine = engine_named(options.engine, own_definitions(name), options.client)
     rounds = None if arguments.repeats is None else counts(Setting.REPEATS, arguments.repeats)[0]
     job = resolve_cells(name, options, engine, rounds, counts(Setting.USERS, arguments.users))

@@ -1,4 +1,4 @@
-"""What an experiment found, from what lies in its directory: `experiment.html`, `summary.txt` and tables with tabs."""
+"""What an experiment found, from the files in its directory: `experiment.html`, `summary.txt` and tables with tabs."""
 
 from __future__ import annotations
 

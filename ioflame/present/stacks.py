@@ -54,8 +54,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """event, unit: empty where the input does not tell them; cut_short: why some of the input is not in here, empty for
-    a whole one"""
+    """event, unit: empty where the input does not have them; cut_short: why some of the input is missing, empty where
+    none is"""
 
     stacks: list[Stack]
     event: str = ""

@@ -83,7 +83,7 @@ def job_accounts(costs: JobCosts) -> list[Account]:
 def _sampled(
     run: Run, recorded: RunJobs, folded: Folded, tids: Mapping[int, int], notes: list[str]
 ) -> JobSamples | None:
-    """None where samples cannot be told apart by job: a note says why."""
+    """None where there are no samples by job: a note says why, unless there is no profile or no job."""
     window = next((window for window in run.record.windows if window.kind == "perf"), None)
     if window is None or run.record.profile is None:
         return None
@@ -140,7 +140,7 @@ def _weights(folded: Folded) -> dict[int, int]:
 
 def kernel_threads(run: Run, recorded: RunJobs, folded: Folded) -> dict[int, int]:
     """The kernel's ids of threads as the log has them: where that is a pthread_t, by when perf saw each of them run;
-    those that cannot be told are left out."""
+    those that cannot be matched are left out."""
     jobs = recorded.found.jobs
     found = {thread: thread for job in jobs for thread in job.threads if thread < MOST_THREADS}
     times = activity(recorded, unknown_threads(jobs))
