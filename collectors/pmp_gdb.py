@@ -38,7 +38,7 @@ from ground.system.run_module import module_argv
 
 __all__ = ("Gdb",)
 
-# Beyond this share of its time standing still, a process shows how it stands still.
+# A process that is stopped for a larger share of its time has the profile of a stopped process.
 _MOST_STOPPED = 0.5
 
 
@@ -231,7 +231,7 @@ def _result(sampling: _Sampling, hz: float, times: tuple[int, int], rounds: tupl
 
 
 def _trial(sampling: _Sampling, hz: float, budget_ms: float, force: bool) -> None:
-    """One pause before anything counts: refused where it is too long, or the process would mostly stand still."""
+    """One pause before anything counts: refused where it is too long, or the process would be stopped mostly."""
     text, complaint = sampling.pause()
     pid = sampling.process.pid
     if complaint and not stacks_by_thread(text, sampling.process.threads()):

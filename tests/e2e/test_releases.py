@@ -245,7 +245,7 @@ def test_an_experiment_runs_each_library_beside_what_was_published(
     (going,) = (tmp_path / "out").glob("*-own")
     builds = json.loads((going / "cells.json").read_text())["builds"]
     assert list(builds) == ["a", "b"] and builds["b"]["engine_library"] == str(other)
-    # A run is told from those of other cells by the configuration that it had, and not by the default.
+    # The run's record has the configuration of its cell, and not the default.
     assert open_run(going / "byrx, b-1-readrandom").record.options["configuration"] == "byrx"
     assert "byrx: beside the published relative rates" in out and "published: nobody" in out
     # Of one round there is no interval.

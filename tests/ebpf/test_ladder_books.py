@@ -24,7 +24,7 @@ def books(found: Ladder, rx_lat_us: float | None = None) -> dict[str, Check]:
 )
 def test_a_query_that_takes_longer_than_its_clients_clock_says_fails(rx_lat_us: float, verdict: Verdict) -> None:
     assert books(ladder(), rx_lat_us)["ladder and engine"].verdict is verdict
-    # The same where nothing but the ladder counts the queries, as in an attached run: 8,000 of one thread.
+    # The same where only the ladder counts the queries, as in an attached run: 8,000 of one thread.
     seen = replace(ladder(), end_ns=10**9 + round(8000 * rx_lat_us * 1000))
     assert books(seen)["ladder and engine"].verdict is verdict
 

@@ -1,4 +1,4 @@
-"""Slow queries as text, on a page and as a trace: the figures are those of the file, and no cause is told."""
+"""Slow queries as text, on a page and as a trace: the figures are those of the file, and no cause is claimed."""
 
 from __future__ import annotations
 

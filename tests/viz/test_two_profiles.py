@@ -34,7 +34,7 @@ INTERRUPTS = {f"{stack};asm_common_interrupt_[k];common_interrupt_[k]": count //
 
 
 def script(samples: Mapping[str, int], path: Path) -> str:
-    """Text of perf script, which tells how many samples there are."""
+    """A file as perf script prints it: a form in which samples can be counted."""
     lines = []
     for stack, count in samples.items():
         for place in range(count):

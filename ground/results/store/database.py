@@ -97,7 +97,7 @@ def _engine() -> Any:
 
 
 class Store:
-    """The store in a directory, as it is when it is opened. HostError without DuckDB.
+    """The store in a directory, as of its opening. HostError without DuckDB.
 
     memory: bytes that it may take, beyond which it spills into TMPDIR; None: those of the host, or of its control group
     skipped: files that are not read, and why
