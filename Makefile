@@ -83,7 +83,7 @@ dist: setup ## a wheel, and an archive for servers without compiler or pip
 profile: setup ## run a workload, profile it, print where its CPU goes
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
 
-run: setup ## CMD='./db_bench --flags', or a script: started as it is, profiled
+run: setup ## CMD='./db_bench --flags', or a script: started and profiled
 	@$(BIN)/ioflame run $(call options,$(filter-out CMD,$(OF_RUN))) -- $(call quoted,CMD)
 
 io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read

@@ -90,7 +90,7 @@ def against_base(
     ]
     if moved:
         words.append(
-            "moved: its anchor is inlined in a build that does not name inlined functions (-g1 does), so its time is in "
-            "other rows; moved?: may be no more than that"
+            "moved: its anchor is inlined in a build that does not name inlined functions (-g1 does), so its time is "
+            "in other rows; moved?: may be no more than that"
         )
     return Breakdown(caption, ("part", base, build, "change", "interval", ""), shown, ". ".join(words))

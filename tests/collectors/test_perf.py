@@ -115,7 +115,8 @@ def test_a_recording_with_build_ids_beside_it_is_named_where_perf_aborts_on_it(t
 
 def test_a_recording_that_cannot_write_says_so(burner: subprocess.Popen[str], tmp_path: Path) -> None:
     plan = Plan("cpu-clock", 99, "process", "fp", ())
-    with Children() as children, pytest.raises(MeasurementError, match="perf ended before it could enable .*No such file"):
+    ended = r"perf ended before it could enable \(exit code 255\): .*No such file"
+    with Children() as children, pytest.raises(MeasurementError, match=ended):
         recording = Recording(children, plan, [burner.pid], tmp_path / "no" / "perf.data", tmp_path / "log")
         recording.attach()
         recording.open()

@@ -130,7 +130,7 @@ def test_a_trace_has_tracks_slices_and_arrows() -> None:
     )
 )
 def test_requests_under_way_at_once_have_tracks_of_their_own(of_queries: list[list[tuple[int, int, int]]]) -> None:
-    """Viewers drop a slice that begins within another of its track and ends after it."""
+    """A slice that begins within another of its track and ends after it is an error to viewers."""
     queries = [
         replace(
             tail().worst[0],

@@ -10,8 +10,9 @@ from ground.results.tail import WorstQuery
 
 __all__ = ("chrome_trace",)
 
-# The slices of a track nest or follow each other: viewers drop those that overlap in part. So the requests of a thread
-# have tracks of their own, as many as it had under way at once. Below: no thread has a number as large (PID_MAX_LIMIT).
+# Slices of a track nest or follow each other: one that begins within another and ends after it is an error to viewers,
+# which nest, move or drop it. So the requests of a thread have tracks of their own, as many as were under way at once.
+# No thread has a number as large as this (PID_MAX_LIMIT).
 _REQUESTS = 1 << 22
 _INSTANT_US = 0.001
 
