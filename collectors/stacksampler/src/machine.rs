@@ -82,7 +82,8 @@ mod arch {
         let mut values = [0; COUNT];
         values[..31].copy_from_slice(&r.regs);
         (values[31], values[32]) = (r.sp, r.pc);
-        // The call's number is in x8, but nothing tells whether the thread is in a call: /proc/TID/syscall does.
+        // The call's number is in x8, but the registers do not show whether the thread is in a call: /proc/TID/syscall
+        // does.
         let place = Place { pc: r.pc, sp: r.sp, fp: r.regs[29] };
         Ok(Registers { place, values, syscall: -1, returns: r.regs[0] as i64 })
     }
