@@ -1,4 +1,4 @@
-"""Context switches and CPU of a process and of the host, between two moments: what stands beside a lock report."""
+"""Context switches and CPU of a process and of the host between two moments, shown beside a lock report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The windows of a target that runs for others, and goes on when we leave."""
+"""The windows of a target that others run, and that keeps running when we detach."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class AttachedWindows(Windows):
         goes_on: Callable[[], bool] | None = None,
         roles: Mapping[int, str] | None = None,
     ) -> None:
-        """goes_on: whether the part of its life that is watched, one benchmark of several, does; asked at each step
+        """goes_on: whether the watched part of its life, one benchmark of several, still runs; asked at each step
 
-        roles: of those of its threads whose names do not tell what they do, by tid
+        roles: by tid, of the threads whose names do not say what they do
         """
         super().__init__(reporter)
         self._probe = probe
@@ -81,8 +81,8 @@ class AttachedWindows(Windows):
             self._edges.append(("warm-up", first, self._snapshot(), note))
 
     def settle(self) -> None:
-        """Waits until every count says what was finished at the last edge, where it may still come to that; and cuts
-        what no count will ever say: of a benchmark that ended, what came after the last line of its report."""
+        """For one benchmark of several: waits some seconds until all counts cover the last edge, then cuts what they
+        will never cover: what came after the last line of the report of a benchmark that ended."""
         if self._goes_on is None or not self._edges:
             return
         last = self._edges[-1][2].at_ns
@@ -129,7 +129,7 @@ class AttachedWindows(Windows):
         return sum(known) if known and len(known) == len(finished) else None
 
     def series(self) -> list[Window]:
-        """Without queries where one rate stands for all windows: how much it varies is not known."""
+        """Without queries where one rate is used for all windows: how much it varies is not known."""
         found = super().series()
         for window in found if self.rate is not None else ():
             window.counters.queries = None

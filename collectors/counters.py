@@ -41,7 +41,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Task:
-    """What a thread has done since it began, or since it is watched; name: what its role is told by."""
+    """What a thread has done since it began, or since it is watched; name: the thread's, which gives its role."""
 
     cpu_ns: int
     wait_ns: int
@@ -111,7 +111,7 @@ def logical_block_size(device: Device) -> int:
 
 
 class ProcessProbe:
-    """Reads the counters of one process and of the device its database is on. by_thread: also what tells roles"""
+    """Reads the counters of one process and of the device its database is on. by_thread: also what roles need"""
 
     def __init__(self, pid: int, device: Device, *, by_thread: bool = False) -> None:
         self._pid = pid

@@ -261,7 +261,7 @@ class Recording:
     def attach(self) -> None:
         """Starts perf; it samples nothing yet."""
         for pid in self._copied:
-            # Where this is not permitted, stackfold tells how much of the weight was cut.
+            # Where this is not permitted, stackfold reports how much of the weight was cut.
             with contextlib.suppress(OSError):
                 touch_stacks(pid, DWARF_DUMP_BYTES)
         command_read, self._command = os.pipe()

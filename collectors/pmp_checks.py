@@ -42,7 +42,7 @@ def _samples(pmp: Pmp) -> Iterator[Check]:
             "pmp rounds",
             Verdict.WARN,
             f"{pmp.late_rounds:,} of {planned:,} left out, because the one before lasted too long",
-            "fewer samples than asked for; their weight is still the time they stand for",
+            "fewer samples than asked for; their weights still add up to the time that passed",
             "a smaller rate",
         )
 

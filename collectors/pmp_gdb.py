@@ -38,7 +38,7 @@ from ground.system.run_module import module_argv
 
 __all__ = ("Gdb",)
 
-# Beyond this share of its time standing still, a process shows how it stands still.
+# A process that is stopped for a larger share of its time has the profile of a stopped process.
 _MOST_STOPPED = 0.5
 
 
@@ -231,7 +231,7 @@ def _result(sampling: _Sampling, hz: float, times: tuple[int, int], rounds: tupl
 
 
 def _trial(sampling: _Sampling, hz: float, budget_ms: float, force: bool) -> None:
-    """One pause before anything counts: refused where it is too long, or the process would mostly stand still."""
+    """One pause before anything counts: refused where it is too long, or the process would be stopped mostly."""
     text, complaint = sampling.pause()
     pid = sampling.process.pid
     if complaint and not stacks_by_thread(text, sampling.process.threads()):
@@ -251,7 +251,7 @@ def _trial(sampling: _Sampling, hz: float, budget_ms: float, force: bool) -> Non
         )
     if pause * hz / 1e3 > _MOST_STOPPED:
         raise UsageError(
-            f"gdb stops process {pid} for {pause:.0f} ms a sample: {hz:g} times a second it would stand still "
+            f"gdb stops process {pid} for {pause:.0f} ms a sample: {hz:g} times a second it would be stopped "
             f"{min(pause * hz / 10, 100):.0f} % of the time",
             means="the profile would be one of a stopped process",
             mend=f"--hz {max(_MOST_STOPPED * 1e3 / pause / 2, 0.1):.1g}, or --sampler stacksampler, or --force",
@@ -322,7 +322,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if process.state() in "tT":
         raise HostError(
             f"process {process.pid} is stopped already",
-            means="gdb would let it go on",
+            means="gdb would resume it",
             mend=f"kill -CONT {process.pid}; or --sampler stacksampler, which leaves it stopped",
         )
     _refuse_harm(process, arguments.force)

@@ -1,4 +1,4 @@
-"""How a process is to be sampled: what every sampler is told."""
+"""How a process is to be sampled: the settings of every sampler."""
 
 from __future__ import annotations
 

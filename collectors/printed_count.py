@@ -20,7 +20,7 @@ class PrintedCount:
 
     rate:    queries a second since the line before
     total:   queries since the beginning
-    seconds: since the beginning, by the client's own clock; it tells lines apart that came at once
+    seconds: since the beginning, by the client's own clock; used where a line came late, as of several at once
 
     begun_ns: when the client began (CLOCK_MONOTONIC); None before the first line
     failed:   why it counts no more; "" as long as it does

@@ -37,7 +37,7 @@ class QueryReport:
         except FileNotFoundError:
             return
         lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
-        # Fewer: somebody has begun it anew, and it tells another count.
+        # Fewer: somebody has begun the file anew, and it counts something else.
         if len(lines) <= self._lines:
             return
         self._rates += self._parse("".join([lines[0], *lines[max(self._lines, 1) :]]))

@@ -44,7 +44,7 @@ class Schedule(Windows):
     report:   its count of finished queries
     lifetime: seconds of queries that it was asked for
     log:      where its own words are, for the error
-    roles:    what tells the roles of its threads, where they are to be counted apart
+    roles:    gives the roles of its threads, where they are to be counted apart
     """
 
     _count_every_ns = SLICE_NS
@@ -166,7 +166,7 @@ class Schedule(Windows):
         if not self._edges:
             return
         last = self._edges[-1][2].at_ns
-        # An engine that was stopped since reports when it goes on.
+        # An engine that was stopped since then reports once it is continued.
         deadline = max(last, self._went_on_ns) / 1e9 + _REPORT_SECONDS
         while self._child.running and self._report.at(last) is None and time.monotonic() < deadline:
             self._step()

@@ -2,9 +2,9 @@
 
 The kernel copies a user stack (`--call-graph dwarf`) with page faults off: the copy ends at the first page that is not
 in memory. A page in the middle of a stack may never have been: a buffer of 5,000 bytes in a frame of RocksDB's block
-fetcher is not written to while blocks are larger than it, and above it stand the frames that lead to the thread's
-start. A third of a profile's weight was cut there. Reading such a page through /proc/PID/mem maps the kernel's page of
-zeros in its place, which the process cannot tell from what it had.
+fetcher is not written to while blocks are larger than it, and the frames that lead to the thread's start are above it.
+A third of a profile's weight was cut there. Reading such a page through /proc/PID/mem maps the kernel's page of zeros
+in its place: for the process its content is the same as before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 __all__ = ("touch_stacks",)
 
-# A thread on a CPU does not tell where its stack is; one that reads from a device soon waits again.
+# The kernel gives no stack pointer of a running thread; one that reads from a device soon waits again.
 _PATIENCE_SECONDS = 0.1
 _MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r", re.MULTILINE)
 

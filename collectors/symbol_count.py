@@ -53,8 +53,8 @@ def probes_of(symbol: str, processes: Sequence[HeldProcess]) -> list[str]:
 
 
 def _linker_names(symbol: str) -> tuple[str, re.Pattern[str]]:
-    """What is in the names of all overloads of a function, of all clones of each, and what these names are, as the C++
-    ABI of Itanium has them (5.1.6 of it): const ones, and those with GNU's tag for strings, are told apart."""
+    """A part of the linker names of all overloads and clones of a function, and a pattern for the whole names, by the
+    Itanium C++ ABI (5.1.6): also of const overloads and those with GNU's tag for strings."""
     if _PLAIN.fullmatch(symbol):
         return symbol, re.compile(rf"{symbol}(\..*)?")
     parts = symbol.split("::")
@@ -94,8 +94,8 @@ def _code_files(process: HeldProcess) -> Sequence[str]:
 
 
 def calls_in(children: Children, probes: Sequence[str], pids: Sequence[int], seconds: float, out: Path) -> int:
-    """Calls in so many seconds, of the children too that they have meanwhile. MeasurementError where bpftrace cannot
-    tell them.
+    """Calls in so many seconds, of the children too that they have meanwhile. MeasurementError where bpftrace fails
+    or counts none.
 
     out: what bpftrace says. It is one of `children`, so that it ends with us whatever ends us.
     """

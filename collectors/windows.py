@@ -20,7 +20,7 @@ Edge = tuple[str, Snapshot, Snapshot, str]
 
 
 class Windows(abc.ABC):
-    """What is watched window by window; a subclass says how it is looked at, and how long it goes on."""
+    """A workload watched window by window; a subclass says how its counters are read, and how long it runs."""
 
     # Between moments at which the count of queries is known; 0: it is known at any.
     _count_every_ns = 0
@@ -56,7 +56,7 @@ class Windows(abc.ABC):
             self._window("plain", seconds)
 
     def observed(self, observer: Observer, seconds: float) -> None:
-        """A window of the observer's; what it raises goes on to the caller once it is detached.
+        """A window with an observer attached; what the observer raises reaches the caller once it is detached.
 
         What watches changes how fast queries are: it is attached, opened, closed and gone when their count is known, or
         queries of the faster side of an edge would be taken for those of the slower. So it lasts up to half a second

@@ -94,7 +94,7 @@ def _counted(latency: IoLatency) -> Iterator[Check]:
             "a device that the workload uses, and a window in which it does",
         )
     elif latency.backend == "bcc":
-        yield Check(EVENTS_CHECK, Verdict.NOTE, "everybody's requests", "biolatency does not tell processes apart")
+        yield Check(EVENTS_CHECK, Verdict.NOTE, "everybody's requests", "biolatency does not separate processes")
     elif not any(row.owner == "process" for row in latency.rows):
         pids = ", ".join(map(str, latency.pids))
         yield Check(

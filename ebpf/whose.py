@@ -146,7 +146,7 @@ def _known(whose: Whose) -> Iterator[Check]:
         direct = whose.facts.get("direct_calls_seen", 1)
         why = "their pages are no file's: the device itself is read or written, or a layer below a file system"
         if not direct:
-            why = "this kernel does not tell the files of direct IO (Linux 6.5 and newer do)"
+            why = "this kernel does not show the files of direct IO (Linux 6.5 and newer do)"
         many = unknown > 0.01 * whose.requests
         yield Check(
             "whose unknown", Verdict.WARN if many else Verdict.NOTE, f"{unknown:,} of {whose.requests:,} requests", why
@@ -161,7 +161,7 @@ def _known(whose: Whose) -> Iterator[Check]:
     ended = whose.facts.get("processes_ended", 0)
     if ended:
         yield Check(
-            "whose processes", Verdict.NOTE, f"{ended} ended within the window", "they were told apart until then"
+            "whose processes", Verdict.NOTE, f"{ended} ended within the window", "they are named in rows until then"
         )
 
 

@@ -1,1 +1,1 @@
-"""What every room stands on: the run directory's types, processes and files, text, errors. Imports none of them."""
+"""What all packages import: the run directory's types, processes and files, text, errors. Imports none of them."""

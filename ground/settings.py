@@ -84,7 +84,7 @@ class Setting(Enum):
         return _OF_ATTACH[self] if _front_end is FrontEnd.ATTACH else f"--{self.value.lower().replace('_', '-')}"
 
     def to(self, value: object) -> str:
-        """The setting with a value, as it is typed."""
+        """The setting with a value, as the user types it."""
         return f"{self}={value}"
 
     def where_known(self, advice: str) -> str:

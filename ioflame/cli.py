@@ -58,7 +58,7 @@ _MODULES = {"list": "catalogue", "explain": "catalogue"}
 
 
 class _Commands:
-    """argparse's own, which keeps to itself what it was told of each command."""
+    """The subparsers of argparse, with each command's help in `about`: argparse does not expose it."""
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
@@ -82,7 +82,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Grouped(argparse.RawDescriptionHelpFormatter):
-    """argparse lists commands in one block; here they stand in the description, by what they are for."""
+    """argparse lists commands in one block; here the description lists them, grouped by purpose."""
 
     def add_argument(self, action: argparse.Action) -> None:
         if action.metavar != _COMMAND:

@@ -70,7 +70,7 @@ def _prepare(parser: argparse.ArgumentParser, about: Mapping[str, str]) -> None:
 
 
 class _Collector(argparse.HelpFormatter):
-    """Prints nothing: what the arguments of a parser are is told to its formatter, and to nobody else."""
+    """Prints nothing, and collects the arguments of a parser: argparse passes them only to its formatter."""
 
     def __init__(self, found: list[argparse.Action], prog: str) -> None:
         super().__init__(prog)
@@ -130,7 +130,7 @@ def man_pages(parser: argparse.ArgumentParser, about: Mapping[str, str]) -> dict
 
 
 class _Roff(argparse.HelpFormatter):
-    """The parts of a help as roff. Texts stand as they were laid out: they hold examples and tables."""
+    """The parts of a help as roff. Texts keep their layout: they have examples and tables."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog)
@@ -152,7 +152,7 @@ class _Roff(argparse.HelpFormatter):
     def end_section(self) -> None:
         self._in_section = False
         if self._lines[-1].startswith(".SH "):
-            self._lines.pop()  # nothing stood in it
+            self._lines.pop()  # it was empty
 
     def add_argument(self, action: argparse.Action) -> None:
         value = action.metavar or action.dest.upper()

@@ -243,7 +243,7 @@ def group() -> Iterator[Path]:
 
 @pytest.fixture
 def burner() -> Iterator[subprocess.Popen[str]]:
-    """A process that does nothing but burn CPU in a function of its own; it says so once it has begun."""
+    """A process that only burns CPU, in a function of its own; it says so once it has begun."""
     code = "import sys\ndef burn():\n  n = 0\n  while True: n += 1\nprint('burning', flush=True)\nburn()"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -7,7 +7,7 @@
 
 A root is kept in IOFLAME_HOSTS (default: /var/tmp/ioflame-hosts) and used again; its checkout is made anew. Kernel,
 /proc, /sys, /dev and the Rust toolchain are this host's; packages come from the root's own apt. The profile is analysed
-again without libc's debug symbols, and must come to the same categories. The recording is kept as SUITE.perf.data. Exit
+again without libc's debug symbols, which must give the same categories. The recording is kept as SUITE.perf.data. Exit
 code 1 where a suite failed; the others are tried all the same.
 """
 

@@ -37,7 +37,7 @@ def row(**given: Any) -> Request:
 
 
 def told(rows: Sequence[Request], **given: Any) -> Requests:
-    """What these rows stand for, in a window from 1,000 to 2,000 ns."""
+    """The `requests.json` of these rows, in a window from 1,000 to 2,000 ns."""
     totals = {
         name: OperationTotal(
             sum(one.operation == number for one in rows), sum(one.bytes for one in rows if one.operation == number)

@@ -1,4 +1,4 @@
-"""What is an engine's stands in its folder: no other shipped Python holds its names, flags, files or words of its log.
+"""What is an engine's is in its folder: no other shipped Python holds its names, flags, files or words of its log.
 
 The words are taken from the engine's own data, so a new engine is held to it as well.
 """

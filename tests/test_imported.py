@@ -1,4 +1,4 @@
-"""Every shipped module is imported by a test of the quick tier (`make test-quick`), or stands here with a reason."""
+"""Every shipped module is imported by a test of the quick tier (`make test-quick`), or listed here with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is waited for in vain is named, and so is the process that ended instead."""
+"""`until` names a condition that never became true, and the process that ended instead."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Stacked:
 
 
 def parts_in_order(costs: Iterable[Mapping[str, float]]) -> list[str]:
-    """By the largest cost of each, the largest first; what belongs to no part last."""
+    """The parts by the largest cost of each, the largest first; `OTHER` last."""
     largest: dict[str, float] = {}
     for one in costs:
         for name, us in one.items():
@@ -86,11 +86,11 @@ def against_base(
     words = [
         f"{unit}; intervals of the change hold for all rows at once with 95 %, over {sessions} rounds"
         if sessions > 1
-        else f"{unit}; ?: one round tells nothing of what differs from run to run ({Setting.REPEATS.to(3)} does)"
+        else f"{unit}; ?: one round cannot show what differs from run to run ({Setting.REPEATS.to(3)} does)"
     ]
     if moved:
         words.append(
-            "moved: its anchor is inlined in a build that tells no inlined functions (-g1 does), so its time stands in "
+            "moved: its anchor is inlined in a build that does not name inlined functions (-g1 does), so its time is in "
             "other rows; moved?: may be no more than that"
         )
     return Breakdown(caption, ("part", base, build, "change", "interval", ""), shown, ". ".join(words))

@@ -45,7 +45,7 @@ def baselines_table(runs: Mapping[int, Sequence[Baseline]]) -> Breakdown:
         ("", "iops", "reqsz", "usPer", "syPer", "cpuPer", "lat", "io.lat", "runs"),
         rows,
         "usPer, syPer, cpuPer: CPU us per read; lat: us per read by fio; io.lat: by the device's counter, us; "
-        f"runs stand before and after each workload, so a device that drifts shows. {'; '.join(orders)}",
+        f"runs are before and after each workload, so a device that drifts shows. {'; '.join(orders)}",
     )
 
 

@@ -117,7 +117,7 @@ def number_text(value: float | None, digits: int, missing: str = "-", thousands:
 
 
 def account_digits(whole: float) -> int:
-    """Behind the point, of the rows of an account that come to `whole`: of requests a query hundredths matter."""
+    """Decimal places of the rows of an account that add up to `whole`: of requests per query hundredths matter."""
     return 2 if whole >= _LARGE else 4
 
 
@@ -163,7 +163,7 @@ def states_of_working(off: OffCpu) -> tuple[list[StateTime], Sequence[Thread], S
         working, idle = list(off.threads), []
     states = []
     for state in STATES:
-        # A state that a run of an older version did not tell apart is in another of it.
+        # A state that an older version did not distinguish is part of another state of that run.
         if state not in off.states:
             continue
         shared = any(thread.off_ns.get(state) for thread in idle)

@@ -1,4 +1,4 @@
-"""A sweep as it is shown, on the screen and on the page: the runs by rate, and whether each kept the limit."""
+"""How a sweep is shown, on the screen and on the page: the runs by rate, and whether each kept the limit."""
 
 from __future__ import annotations
 

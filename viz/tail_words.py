@@ -30,7 +30,7 @@ _PHRASES = {
 
 
 def first_sentence(tail: Tail) -> str:
-    """What the slow queries take more than the median ones, and the largest parts of that. It tells no cause."""
+    """What the slow queries take more than the median ones, and the largest parts of that. It names no cause."""
     who = slow_words(tail)
     if tail.gap is None:
         return f"{who} take {shown_us(tail.tail.mean_us)}, the median {shown_us(tail.median.mean_us)}"

@@ -21,7 +21,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     block_reads: the workload that reads a block at a time
     filters:     the category of its filters' work
     cache_types: kinds of block cache, as the client calls them; the first is the default
-    advice:      what {direct} and other places in the advice of findings stand for
+    advice:      the values of {direct} and other placeholders in the advice of findings
     background_threads: what threads do that serve no query, by the beginning of their names
     """
 

@@ -1,6 +1,6 @@
-"""Which build ran: what tells one build of a client from another, whatever its path and version are.
+"""Which build ran: what distinguishes one build of a client from another, whatever its path and version are.
 
-A rebuild in place keeps both; its SHA-256 does not stay. The same bits under two paths are one artifact.
+A rebuild in place keeps both, but its SHA-256 changes. The same bits under two paths are one artifact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ("artifact_facts", "build_facts", "build_id", "loaded_libraries")
 
 # The producer of most of the code is that of most of these.
 _UNITS = 50
-# Debug information beyond this takes seconds to load; the compiler's name stands in .comment as well.
+# Larger debug information takes seconds to load; .comment has the compiler's name as well.
 _LARGEST_DEBUG = 1 << 30
 # Symbols that only one allocator defines.
 _ALLOCATORS = {b"\0je_malloc\0": "jemalloc", b"\0tc_malloc\0": "tcmalloc", b"\0mi_malloc\0": "mimalloc"}

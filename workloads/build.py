@@ -22,7 +22,7 @@ class EngineBuild:
     flags:          names of the flags it accepts, by its own --help; None where it refuses what it does not know
     hardware:       what it says of the CPU's help, in its own words
     left_out:       flags of ours that it does not get, each with why that changes nothing
-    library:        the file that our client is told to open; None for the one that it finds, or that is part of it
+    library:        the file that our client is to open; None for the one that it finds, or that is part of it
     released:       of a release, where it is from and what is bundled in it, by the names that a run records
     lacks:          benchmarks' beginnings that its interface has no function for, each with the version that has it
     """

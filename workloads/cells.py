@@ -1,6 +1,6 @@
 """Experiments of cells: the same steps once for each cell, which differ in flags, in their tree or in their binary.
 
-An experiment's file names its cells, the columns of its table and what has to hold; nothing here knows any by name.
+An experiment's file names its cells, the columns of its table and what is expected; nothing here names any of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = (
 
 # A step of no engine: fio reads the database's own files, as the engine reads them.
 BASELINE = "fio"
-# Nor is this one: a command line of the user's, which is watched as it is.
+# Nor is this one: a command line of the user's, run and watched as `ioflame run` does it.
 COMMAND = "command"
 # Of the client, by name.
 Flags = dict[str, int | float | bool | str]
@@ -80,7 +80,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
     A figure is called after its step, `load.compacted_gb`, of a cell's last step `last.compacted_gb`, and where steps
     are rows `own.compacted_gb`; one with a minus before its name is taken off.
-    off:    a figure that the value is told against, in percent above it; "" where the value itself is told
+    off:    a figure that the value is compared with: it is shown in percent above that; "" shows the value itself
     form:   `ratio` as said, or `filled`: 1 - exp(-ratio), the share of keys that so many random writes a key have made
     about:  its line in the legend
     metric: where builds are compared, what it is: `qps` (a rate, more is better) or `cpuPer` (a cost); "" not compared
@@ -292,7 +292,7 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, cells=[*combined, *self.cells])
 
     def of_engines(self) -> Cells:
-        """Every cell once for each engine, as `CELL, ENGINE`; as it is where the file names none."""
+        """Every cell once for each engine, as `CELL, ENGINE`; unchanged where the file names none."""
         if not self.engines:
             return self
         cells = [
@@ -306,7 +306,7 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, cells=cells)
 
     def of_builds(self, names: Sequence[str]) -> Cells:
-        """Every cell once for each build, and so every proof; as it is where there is one build, which has no name."""
+        """Every cell and every proof once for each build; unchanged where there is one build, which has no name."""
         if len(names) < 2:
             return self
         found = self._with_each({name: {"build": name} for name in names})

@@ -101,7 +101,7 @@ def disk_checks(directory: Path) -> Iterator[Check]:
         return
     refused = _direct_read_error(existing(directory))
     if refused is None:
-        yield Check("O_DIRECT", Verdict.OK, f"works in {directory}", "the page cache plays no part")
+        yield Check("O_DIRECT", Verdict.OK, f"works in {directory}", "the page cache is not used")
     else:
         yield Check(
             "O_DIRECT",

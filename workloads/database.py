@@ -236,14 +236,14 @@ class Database:
         return text
 
     def tree(self, children: Children, reporter: Reporter, log: Path) -> Tree:
-        """The tree as it is now; nothing is compacted."""
+        """The current tree; nothing is compacted."""
         stage = _Stage("look at the LSM tree", 1, 300)
         return self._engine.parse_tree(self._step("levelstats", stage, children, reporter, log))
 
     def settle(self, children: Children, reporter: Reporter, log: Path) -> Tree:
-        """Empties memtable and L0, waits until no compaction is pending; the tree as it is then.
+        """Empties memtable and L0, waits until no compaction is pending; the tree after that.
 
-        Once is enough until a step changes the tree: those that only read leave it as it is, which each run proves.
+        Once is enough until a step changes the tree: steps that only read do not change it, which each run proves.
         """
         manifest = _manifest(self.directory)
         if manifest.get("settled") is True:

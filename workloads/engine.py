@@ -252,7 +252,7 @@ class Engine(abc.ABC):
         return found
 
     def placeholders(self, parameters: StepParameters) -> dict[str, object]:
-        """What {name} in a flag of `engine.toml` stands for."""
+        """The value of each {name} in the flags of `engine.toml`."""
         shape = parameters.shape
         return {
             "db_dir": parameters.db_dir,
@@ -279,7 +279,7 @@ class Engine(abc.ABC):
         """Runs a one-operation job and reads the ELF files. HostError when it does not run at all."""
 
     def inspect_library(self, binary: Path, library: Library) -> EngineBuild:
-        """The same of our client with a library that it is told to open."""
+        """The same of our client with a library that it is to open."""
         raise UsageError(f"{library.path}: {binary.name} opens no library of {self.about.title}")
 
     @abc.abstractmethod
@@ -311,7 +311,7 @@ class Engine(abc.ABC):
         return rates
 
     def thread_totals(self, log: str) -> dict[int, list[tuple[float, int]]]:
-        """By thread of the client, 0 the first: seconds and operations so far, as its lines in the log tell them.
+        """By thread of the client, 0 the first: seconds and operations so far, from its lines in the log.
 
         Only of workloads with a writer beside the queries, which is thread 0.
         """
@@ -358,14 +358,14 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
-        """What `stored_settings` has to hold for a database of this shape."""
+        """The settings that `stored_settings` should return for a database of this shape."""
 
     @abc.abstractmethod
     def is_database_file(self, name: str) -> bool:
         """True for the names of files the engine itself makes in a database's directory."""
 
     def stored_files(self, directory: Path) -> StoredFiles:
-        """A database's files as they are now; it may be at work: its lock is not taken, and nothing is written.
+        """A database's current files; it may be in use: its lock is not taken, and nothing is written.
 
         UsageError where there is no such directory, or it may not be read.
         """

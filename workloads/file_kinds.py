@@ -64,7 +64,7 @@ def names_below(directory: Path, notes: list[str]) -> Iterator[str]:
             status = (directory / folder).stat()
             entries = list(os.scandir(directory / folder))
         except FileNotFoundError:
-            continue  # a database at work deletes folders
+            continue  # a database in use deletes folders
         except OSError as error:
             if not folder:
                 raise error_of_system(error, directory) from None

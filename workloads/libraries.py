@@ -50,7 +50,7 @@ def names_a_library(releases: Releases, text: str) -> bool:
 def asked_libraries(releases: Releases, texts: Sequence[str]) -> list[AskedLibrary]:
     """What is asked for, in order; a text may hold several, parted by commas. UsageError for what is none.
 
-    Two that are called alike without a name of their own are told apart by no one: UsageError.
+    UsageError also where two of them have the same name: their figures could not be distinguished.
     """
     found = []
     for text in texts:
@@ -79,7 +79,7 @@ def asked_libraries(releases: Releases, texts: Sequence[str]) -> list[AskedLibra
     if twice is not None:
         raise UsageError(
             f"{Setting.ROCKSDB.to(','.join(texts))}: two are called {twice}",
-            means="their figures could not be told apart; nothing was started",
+            means="their figures would have one name; nothing was started",
             mend=Setting.ROCKSDB.to("old=<what>,new=<what>"),
         )
     return found

@@ -140,7 +140,7 @@ def lines_of(log: str, key: str) -> list[Any]:
 
 
 def closing_line(log: str, benchmark: str) -> dict[str, Any] | None:
-    """What it said at the end of `benchmark`; None where it did not come to it."""
+    """What it said at the end of `benchmark`; None where it did not reach it."""
     return next(iter(closing_lines(log, benchmark)), None)
 
 

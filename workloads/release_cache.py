@@ -30,7 +30,7 @@ __all__ = ("CachedRelease", "ReleaseCache")
 
 _RECORD = "release.json"
 _PARTIAL = re.compile(r"\.(\d+)\.part")
-# Of a jar that no listed release is: as much of its SHA-256 tells it from others.
+# So many digits of its SHA-256 name a jar that is no listed release.
 _DIGITS = 16
 
 

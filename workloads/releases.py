@@ -64,7 +64,7 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True):
         last = {}
         for one in self.release:
             number = version_number(one.version)
-            # `10.4` as an end stands for every 10.4.
+            # `10.4` as an end includes every 10.4.x.
             if low <= number and number[: len(high)] <= high:
                 last[number[:2]] = one.version
         if len(last) < 2:

@@ -1,4 +1,4 @@
-"""What is known of a service that others run: how it is told, its rules, whose its threads are, what counts its
+"""What is known of a service that others run: how it is recognised, its rules, what its threads do, what counts its
 queries."""
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     title:  its name in prose
     files:  patterns of the names of files, one of which its processes have mapped
-    base:   the engine whose categories come first; its leaf view stands where the service has none of its own
-    extends: the owner view goes on with the service's own rows; otherwise it is the service's own
+    base:   the engine whose categories come first; its leaf view is used where the service has none of its own
+    extends: the service's own rows follow the base's in each view; otherwise a view has only the service's
     symbol: a function that runs once a query, for a count of it
     general_rows: rows of the owner view that programs without it have, too
     group:  its threads by purpose, the first that fits; the others by their names
     count:  commands that print how many queries were finished
-    advice: what {direct} and other places in the advice of findings stand for; its base's where it has none
+    advice: the values of {direct} and other placeholders in the advice of findings; its base's where it has none
     file_kinds: what a file is by its name below the data directory, as an engine's, where its base says nothing of it
     """
 

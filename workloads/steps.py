@@ -115,7 +115,7 @@ class StepParameters:
 
     known_flags: what the client accepts; None where it was not asked
     cache_type: of the block cache, as the engine calls it; "" for the default
-    library: with the engine's code, that our client is told to open
+    library: with the engine's code, that our client is to open
     """
 
     shape: DatabaseShape
@@ -132,7 +132,7 @@ class StepParameters:
 
 
 def flag_value(value: object, values: Mapping[str, object]) -> str:
-    """As it is typed. values: what {name} in a text stands for"""
+    """As it is written on a command line. values: of each {name} in a text"""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value).format(**values) if isinstance(value, str) else str(value)

@@ -254,14 +254,14 @@ fn how(bio_based: bool, direct: bool) -> &'static str {
     match (bio_based, direct) {
         (false, true) => "tp_btf block_io_start, block_rq_issue, block_io_done, iomap_dio_rw_begin",
         (false, false) => {
-            "tp_btf block_io_start, block_rq_issue, block_io_done; this kernel does not tell the files of direct IO"
+            "tp_btf block_io_start, block_rq_issue, block_io_done; this kernel does not show the files of direct IO"
         }
         (true, true) => {
             "tp_btf block_bio_queue, block_bio_complete, iomap_dio_rw_begin: this device has no requests, so queue and \
              device are one, and a bio is counted where diskstats counts a request"
         }
         (true, false) => {
-            "tp_btf block_bio_queue, block_bio_complete: this device has no requests, and this kernel does not tell the \
+            "tp_btf block_bio_queue, block_bio_complete: this device has no requests, and this kernel does not show the \
              files of direct IO"
         }
     }

@@ -124,7 +124,7 @@ impl FrameRequest {
         let sides = [read(0)?, read(1)?];
         if self.intervals != Basis::Sessions && sides.iter().any(|side| side.profiles().count() > 1) {
             return Err(Error::usage(
-                "intervals of samples are of one profile a side; of several, sessions tell more: leave \"intervals\" out",
+                "intervals of samples are of one profile a side; of several, sessions show more: leave \"intervals\" out",
             ));
         }
         Ok(FrameComparison::new(sides, names, self.intervals))

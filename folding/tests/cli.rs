@@ -371,5 +371,5 @@ fn slices_are_the_profile_by_time() {
     );
     let untimed = stackfold(&["-q", "--slices", slices.path()], b"t;main;f 7\n");
     assert_eq!(code(&untimed), 2);
-    assert!(text(&untimed.stderr).contains("--slices: the input does not tell the time"));
+    assert!(text(&untimed.stderr).contains("--slices: the input has no time"));
 }

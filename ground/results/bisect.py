@@ -1,4 +1,4 @@
-"""`bisect.json`: a search for a commit: what was built and measured, and so where to go on after an interruption."""
+"""`bisect.json`: what a search for a commit has built and measured, so that it can be resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = "bisect.json"
 
 @dataclass
 class Measured:
-    """A session, block by block: ln(bad/good), and the candidate against the middle of both (`off`).
+    """A session, block by block: ln(bad/good) (`ends`), and the candidate against the middle of both (`off`).
 
     candidate: its place; None for the ends alone. directory: of its comparison, relative
     """

@@ -1,4 +1,4 @@
-"""`cells.json`: every run of every cell of an experiment, and so where to go on after an interruption."""
+"""`cells.json`: every run of every cell of an experiment, so that it can be resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = (
 )  # fmt: skip
 
 SCHEMA = 1
-# The record of an io-efficiency before it was of cells.
+# The record of an io-efficiency experiment from before experiments had cells.
 FORMER = "experiment.json"
 
 
@@ -56,9 +56,9 @@ class CellOutcome:
 
     turn, round: which of the cell's runs it is, and the round that it is part of
     runs:   by step, of one that was measured window by window: its run directory, relative
-    amiss:  checks of those runs that failed, in words
+    amiss:  failed checks of those runs, in words
     baselines: of its steps that are fio, in their order
-    asked:  a digest of what its file said to run; "" in experiments of before it was kept
+    asked:  a digest of what its file said to run; "" in older experiments, which did not keep it
     """
 
     cell: str
@@ -133,7 +133,7 @@ class CellsRun(ResumableRun[CellsRecord]):
 
 @dataclass(frozen=True)
 class Heading:
-    """A column as it is printed: its line in the legend, and the digits of its values."""
+    """A printed column: its name, its line in the legend, and the digits of its values."""
 
     name: str
     about: str

@@ -12,9 +12,9 @@ _COMPILERS = {"gcc": r"GCC: \(.*?\) (\d+(?:\.\d+)+)", "clang": r"clang version (
 
 
 def compiler_name(comment: str) -> str:
-    """`gcc 11.2.1`, the newest that left its name in a file: libraries that are linked in may be of older ones.
+    """`gcc 11.2.1`: the newest compiler named in a file's .comment; libraries linked in may be built by older ones.
 
-    As it stands where no compiler is known in it.
+    The comment unchanged where it names no known compiler.
     """
     found = [(name, version) for name, pattern in _COMPILERS.items() for version in re.findall(pattern, comment)]
     newest = max(found, key=lambda one: [int(part) for part in one[1].split(".")], default=None)

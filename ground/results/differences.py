@@ -270,7 +270,7 @@ class BudgetRow:
 
     @property
     def depth(self) -> int:
-        """0 of what stands for itself, 1 of a part of the latency, 2 of a part of its CPU."""
+        """0 for a row that is part of no other, 1 for a part of the latency, 2 for a part of its CPU."""
         return {"latency": 0, "background": 0, "category": 2}.get(self.kind, 1)
 
 

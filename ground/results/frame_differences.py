@@ -1,6 +1,6 @@
 """`frames.json`: every frame of two sides, as `stackfold diff --runs` compares them. Costs are CPU us per query.
 
-Columns: the value of node `i` stands at place `i` of each column of `nodes`; depth-first, the whole first.
+Columns: the value of node `i` is at index `i` of each column of `nodes`; depth-first, the root (the whole) first.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Level:
-    """Cost of what was taken out below a frame, because one side alone can tell it apart; why: in words."""
+    """Cost of what was taken out below a frame, because only one side can distinguish it; why: in words."""
 
     below: str
     node: int
@@ -170,7 +170,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class FrameDifferences:
-    """The whole file. functions: those that differ first; more_lines: of the explanation, beyond those that are told"""
+    """The whole file. functions: those that differ first; more_lines: lines of the explanation that were left out"""
 
     sides: list[FrameSide]
     rule: FrameRule

@@ -63,7 +63,7 @@ class IoRow:
     operation: `read`, `write`, `flush` (commands to the drive), `discard`, `other`
     owner:     `process` (one of the processes asked for began it) or `others`; what the kernel writes later from
                the page cache is `others`
-    queue:     from its start to when the driver got it; empty where that cannot be told (no requests, nothing to send)
+    queue:     from its start to when the driver got it; empty where that is unknown (no requests, nothing to send)
     device:    from there to its end
     total:     both, from start to end: the time /proc/diskstats adds up
     """
@@ -105,7 +105,7 @@ class IoLatency:
     """`iolat.json`: IO latency of one device within a window.
 
     backend:   `co-re`, `bpftrace` or `bcc`; how: which events it is from, and what of it is less than exact
-    pids:      the processes whose requests are told apart; children: theirs too
+    pids:      the processes whose requests are counted apart; children: those of their children too
     start_ns, end_ns: the window, CLOCK_MONOTONIC
     losses:    events that were not counted, by reason; all 0 in a sound result
     facts:     what merely happened: `requeued` (the driver's queue was full), `merged`, `processes_ended`, `unfinished`

@@ -25,10 +25,10 @@ class Job:
     number:        by which its process knows it
     tid:           the thread that ran it, as the log has it: the kernel's id, or a pthread_t (`kernel_tid`)
     begin, end:    end None where it still ran when the log was read, or its process ended before
-    column_family: "" where it cannot be told
+    column_family: "" where it is unknown
     reason:        in the engine's words
     levels_in:     from which it read, the smallest first; of a flush none
-    level:         into which it wrote, None where it cannot be told yet
+    level:         into which it wrote, None where it is not known yet
     bytes_in:      of a flush in the memtable, of a compaction in files; bytes_out: of the files that it made
     cpu_us:        of the engine's own account, all its threads; None where it does not say
     run_us:        the time that the account covers, the part of the job without its last steps
@@ -68,8 +68,8 @@ class Stall:
     """A time in which writes were held back.
 
     cause:      in the engine's words
-    stopped:    no write goes on; otherwise they are slowed to a rate
-    begin, end: end None where it cannot be told, or where it was not over when the log was read
+    stopped:    writes are blocked; otherwise they are slowed to a rate
+    begin, end: end None where it is unknown, or where the stall was not over when the log was read
     """
 
     cause: str

@@ -39,7 +39,7 @@ class Metric:
     """A figure of a run or of a comparison.
 
     part, per:  the sums of windows (`sums_of`) that it is the ratio of; "" of one that a comparison works out
-    unit:       as it is printed behind the number; "" of a count and of a ratio
+    unit:       printed behind the number; "" of a count and of a ratio
     higher_is_worse: of latency, CPU and reads a query; not of a rate
     headline:   it is shown of each run, in the order of `METRICS`; first: and read first
     of:         of a comparison: the figure of a window that it is made of, where that has another name
@@ -137,8 +137,8 @@ METRICS: Mapping[str, Metric] = {
         ),
         Metric("stealPct", "CPU time the hypervisor gave to others, % of one CPU", "steal_percent_seconds", "seconds"),
         # Regression adjustment (CUPED, Deng and others 2013) by the device's counters of the very same windows. One
-        # covariate, not io.lat and readsPerQuery: the latter hardly varies from window to window, so an arm that truly
-        # reads more often would be told from a line drawn far beyond its points.
+        # covariate, not io.lat and readsPerQuery: the latter hardly varies from window to window, so for an arm that
+        # truly reads more often the regression line would be extrapolated far beyond its points.
         Metric(
             "qps.adj", "qps at equal device time per query (readsPerQuery x io.lat)", of="qps",
             covariate="device.lat", digits=0, higher_is_worse=False,

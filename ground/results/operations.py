@@ -36,6 +36,6 @@ class Operation:
 
 
 def read_operations(directory: Path) -> list[Operation]:
-    """Those of a run; none where its rules do not tell kinds apart, or it has no profile."""
+    """Those of a run; none where its rules do not distinguish kinds, or it has no profile."""
     path = directory / Files.OPERATIONS
     return read_json(path, list[Operation], "CPU by kind of operation") if path.exists() else []

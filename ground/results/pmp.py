@@ -1,7 +1,7 @@
 """What a poor man's profiler leaves in a run directory: `pmp.json` and `locks.json`.
 
-Weights are ns of wall time: a sample stands for the time since its thread's last one. The stacks are in `pmp.folded`,
-with the thread's state as their leaf frame.
+Weights are ns of wall time: a sample weighs the time since its thread's last one. The stacks are in `pmp.folded`, with
+the thread's state as their leaf frame.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Tally:
-    """A number of samples, and the wall time they stand for, ns."""
+    """A number of samples, and their weight in wall time, ns."""
 
     samples: int
     weight_ns: int
@@ -124,11 +124,11 @@ class Pmp:
     callgraph: how callers were found (`dwarf`, `fp`, or `gdb`)
     start_ns, end_ns: CLOCK_MONOTONIC; end: why it ended (`time`, `signal`, `closed`, `target ended`)
     rounds, late_rounds: looks at all threads; those left out because the one before lasted too long
-    held:      from when it was last seen that no thread stood still until the thread was let go: never shorter than it
-               stood, stops that were not asked for included
-    stop:      from when a thread was asked to stop until it was let go: what it lost at most; of one that waited for a
-               disk meanwhile as `held`
-    whole_process: a stop stands for all threads at once (gdb), not for one thread
+    held:      from the last look that saw no thread stopped until the thread was resumed: at least as long as it was
+               stopped, stops that were not asked for included
+    stop:      from when a thread was asked to stop until it was resumed: what it lost at most; for one that waited for
+               a disk meanwhile the same as `held`
+    whole_process: a stop stops all threads at once (gdb), not one thread
     cpu_ns:    CPU time of the sampler itself
     activity:  None where the sampler was not driven by ioflame
     """

@@ -1,7 +1,7 @@
 """`profile.json`: one profile as `stackfold` folded it, for every table, graph and page.
 
-Columns: the value of stack `i` stands at place `i` of each column of `stacks`, and of `row` and `anchor` of a view.
-`folding/src/artifact.rs`, which writes it, tells the form in full.
+Columns: the value of stack `i` is at index `i` of each column of `stacks`, and of `row` and `anchor` of a view.
+`folding/src/artifact.rs`, which writes the file, describes the whole format.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class CutCopies:
-    """Weight of samples whose copied stack (`dwarf`) goes on where the copy ends.
+    """Weight of samples whose stack continues beyond the end of its copy (`dwarf`).
 
-    by_size: as much was copied as was asked for
+    by_size: the copy has all the bytes that were asked for
     by_page: the kernel stopped sooner, at a page that was not in memory
     bytes:   that were asked for
     """
@@ -93,7 +93,7 @@ class SymbolDifference:
 
 @dataclass(frozen=True)
 class EventCheck:
-    """An event of a recording as stackfold folds it and as perf report tells it; weights are sums of periods.
+    """An event of a recording by stackfold and by perf report; weights are sums of periods.
 
     symbols:     how many names either side knows; all nameless addresses are one
     differences: of self weights, the largest first
@@ -190,7 +190,7 @@ class FoldedStack:
 
 @dataclass(frozen=True)
 class Folded:
-    """The columns of `profile.json`, and what they stand for.
+    """The columns of `profile.json`, and what their values mean.
 
     check: against perf report, where that was asked for; unchecked: why it could not be made, in perf's words
     """

@@ -19,7 +19,7 @@ __all__ = (
     "read_recorded",
 )  # fmt: skip
 
-# What a query's time is made of, in the order of the file. `blocked` is told apart by the waits.
+# The parts of a query's time, in the order of the file. The states of the waits subdivide `blocked`.
 PARTS = (
     "on_cpu", "run_queue", "block_queue", "device", "wake_up", "others_device", "unknown_io", "page_fault", "blocked",
 )  # fmt: skip
@@ -86,7 +86,7 @@ class QueryRecord(NamedTuple):
     begin_ns, end_ns: CLOCK_MONOTONIC
     own_ns:  of it in which our programs ran
     parts:   ns of each of PARTS; they add up to end - begin
-    weight:  so many of those that were followed it stands for; 0: kept for its samples alone
+    weight:  how many of the followed queries it represents; 0: kept for its samples alone
     reads:   read calls
     slow:    kept for its duration, not at random
     waits_beyond, requests_beyond: those that had no room; the parts have their time

@@ -35,7 +35,7 @@ SCHEMA = 1
 # The group of a target's CPU that is in the kernel's sums alone: its threads and processes ended after the last look.
 ENDED = "ended between two looks"
 
-# The note of a window that is cut where the count of a benchmark that ended does: observers went on for up to 2 s.
+# The note of a window cut where the count of a benchmark that ended stops: observers ran on for up to 2 s.
 CUT = "up to the last line of the report before the benchmark ended"
 
 # The role of commands that ran after the last window.
@@ -284,9 +284,9 @@ class Target:
     pids:     every process that was seen
     groups:   tids by the names of their threads, as the service's rules group them
     count:    what told the number of queries; "" where nothing did, and there is no us per query
-    count_failed: why it tells them no more; "" where it did to the end
+    count_failed: why the count stopped; "" where it lasted to the end
     count_lag: how old its answers may be, s
-    count_sampled: one rate, counted once for a while, stands for all windows
+    count_sampled: the rate was counted once for a while, and is used for all windows
     clients:  threads that send its queries, as its command line says; 0 where that is not known
     notes:    what happened to the target meanwhile, and is neither's fault
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
@@ -319,8 +319,8 @@ class RunRecord:
     """`run.json`: what was asked, where it ran, what was started and what was counted.
 
     options, host, tools: open lists, value by name: which names there are depends on the command, the host and the
-                     build. They are shown and compared as they are; a name that is looked up may not be there
-    expected:        what has to hold of the tree; the analysis proves it from `database`, the log and the profile
+                     build. They are shown and compared unchanged; a name that is looked up may not be there
+    expected:        the expected state of the tree; the analysis proves it from `database`, the log and the profile
     missing:         what an interrupted or failed run lacks; empty for a whole one
     roles:           tids by what they do, of a workload that writes; empty for others
     writes:          what the engine states of its writes (`compacted_gb`, `stall_seconds`), where the workload writes

@@ -93,9 +93,9 @@ class SeenThread:
 
 @dataclass(frozen=True)
 class Requests:
-    """`requests.json`: what the rows of `requests.data` stand for.
+    """`requests.json`: what the rows of `requests.data` mean.
 
-    pids:       the processes that are told apart; children: theirs too
+    pids:       the processes whose requests are counted apart; children: those of their children too
     start_ns, end_ns: the window, CLOCK_MONOTONIC
     reasons:    one read of the first process in so many has a stack, of its other requests one in an eighth of that; 0:
                 none
@@ -104,7 +104,7 @@ class Requests:
     totals:     by operation; rows: how many requests are kept one by one
     losses:     what was not seen or not kept, by reason; all 0 in a sound result
     facts:      what merely happened: `requeued`, `merged`, `processes_ended`, `unfinished` (under way when the window
-                closed), `direct_calls_seen` (0 where this kernel does not tell the files of direct IO)
+                closed), `direct_calls_seen` (0 where this kernel does not show the files of direct IO)
     diskstats:  None where the kernel does not count for this device
     """
 
@@ -139,7 +139,7 @@ def read_requests(path: Path) -> Requests:
 def request_rows(path: Path, told: Requests) -> Iterator[Request]:
     """The rows of `requests.data`, in the order in which they ended.
 
-    MeasurementError where they are not those of `told`: too many or too few, or with numbers that stand for nothing.
+    MeasurementError where they do not fit `told`: too many or too few, or with numbers that it does not define.
     """
     data = read_whole(path)
     if len(data) != told.rows * _ROW.size:

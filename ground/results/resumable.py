@@ -1,4 +1,4 @@
-"""Directories that hold a record of what was asked and what is done of it, so that `--resume` can go on there."""
+"""Directories that hold a record of what was asked and what of it is done, so that `--resume` can continue it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = (
 )  # fmt: skip
 
 READER, WRITER, OTHER = "reader", "writer", "other"
-# The view of an engine's rules that tells what writers, flushes and compactions do; of no use where nothing writes.
+# The view of an engine's rules that shows what writers, flushes and compactions do; empty where nothing writes.
 WRITES_VIEW = "writes"
 
 # Operations that a thread had finished, each after so many seconds.
@@ -25,7 +25,7 @@ Totals = Sequence[tuple[float, int]]
 def roles_of_threads(
     background: Mapping[str, str], clients: int, *, with_writer: bool, writes: bool
 ) -> Callable[[Mapping[int, str], int], dict[int, str]]:
-    """What tells the role of every thread, by the names of the threads (by tid) and the pid of the process.
+    """A function from the names of the threads (by tid) and the pid of the process to the role of every thread.
 
     background:  what threads do that serve no query, by the beginning of their names
     clients:     threads that send queries; with_writer: and one more, started before them, that only writes
@@ -107,6 +107,6 @@ def role_figures(windows: Iterable[Window]) -> list[RoleFigures]:
 
 
 def cpu_of_all_roles(windows: Iterable[Window]) -> float | None:
-    """CPU us per query of the plain windows, whoever's it is: what a whole profile stands for. None without roles."""
+    """CPU us per query of the plain windows, of all roles: what a whole profile covers. None without roles."""
     figures = role_figures(window for window in windows if window.kind == "plain")
     return sum(one.us_per_query or 0.0 for one in figures) or None

@@ -181,7 +181,7 @@ def _of_name(name: str) -> str:
 
 
 def _order(run: ListedRun) -> float:
-    # By the host's own clock where no zone is told, as names of directories are.
+    # A time without a zone is in the host's local time, as names of directories are.
     try:
         return created_at(run.created).timestamp()
     except (ValueError, OverflowError):

@@ -15,5 +15,5 @@ STATES: dict[str, str] = {state["name"]: state["means"] for state in _LIST["off_
 # What a sampled thread was about, by the letter of /proc: what each means, and the leaf frame that says so.
 SAMPLED: dict[str, str] = {state["letter"]: state["means"] for state in _LIST["sampled"]}
 SAMPLED_FRAMES: dict[str, str] = {state["letter"]: state["frame"] for state in _LIST["sampled"]}
-# Frames of off-CPU stacks that are no code, by name; that of a waker goes on with its name.
+# Frames of off-CPU stacks that are no code, by name; the waker's name follows the frame of a waker.
 MARKS: dict[str, str] = {mark["name"]: mark["frame"] for mark in _LIST["mark"]}

@@ -28,13 +28,13 @@ class StoredFile:
     lies elsewhere.
 
     kind:          by what it is for the engine: "sst", "wal", "manifest", "blob", "table" ...; "other" where unknown
-    level:         of the LSM tree, None where it has none or where it cannot be told
-    column_family: by name, "" where there is none or where it cannot be told
+    level:         of the LSM tree, None where it has none or where it is unknown
+    column_family: by name, "" where there is none or where it is unknown
     title:         what its users call it, where the name does not say it (a relation of PostgreSQL); else ""
     sections:      in their order; none where they are not known
     moved_from:    the level it had at the beginning of the window, where it was moved within it
     moved_at:      when it left that one, as a part of the window from 0 to 1; None where nobody says it
-    made_by:       "flush", "compaction", "load" ...; "" where it cannot be told
+    made_by:       "flush", "compaction", "load" ...; "" where it is unknown
     """
 
     name: str

@@ -15,7 +15,7 @@ __all__ = (
 
 # The percentile that slow queries begin at, unless another bound is given.
 P99 = 0.99
-# Queries of more read calls are told together.
+# Queries with more read calls share one row.
 MOST_READS = 3
 
 # What rows are, and what each kind means, in the order of tables.
@@ -51,7 +51,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class TailGroup:
-    """records: kept of it; queries: that they stand for, of those followed; mean_us: of a query of it.
+    """records: kept of it; queries: how many of those followed they represent; mean_us: of a query of it.
 
     low_ns, high_ns: the durations that it has
     """
@@ -241,7 +241,7 @@ class Tail:
 
     @property
     def mixed_by(self) -> tuple[str, str]:
-        """What the rows of `mix` are told by, and what is alike within one of them."""
+        """What distinguishes the rows of `mix`, and what is the same within one of them."""
         by_reason = any(row.reason for row in self.mix)
         return ("what for", "read calls for the same") if by_reason else ("read calls", "queries of as many reads")
 

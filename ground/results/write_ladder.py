@@ -212,7 +212,7 @@ class WriteLadder:
 class StallCause:
     """Stalls of one cause within the window, by the engine's own log. first: seconds from the window's begin
 
-    stopped: no write goes on; otherwise they are slowed down, and writers sleep through a part of it
+    stopped: writes are blocked; otherwise they are slowed down, and writers sleep through a part of it
     """
 
     stopped: bool

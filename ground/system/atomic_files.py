@@ -48,8 +48,8 @@ def write_whole(path: Path, data: bytes) -> None:
         raise UsageError(f"{path} is no regular file", means="a file would take its place")
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        # Left by a process of our number that was killed. Nothing but a new file is written to: in a directory where
-        # others may write, a link of theirs could stand there.
+        # Left by a killed process that had our pid. Only a new file is written to: in a directory where others may
+        # write, the name could be a link of theirs.
         partial.unlink(missing_ok=True)
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:

@@ -1,6 +1,6 @@
 """A program that observes, as a child of ours: attached before a window, told when the window begins and ends.
 
-The protocol, with all its states, is told in `crates/observer/src/control.rs`.
+`crates/observer/src/control.rs` describes the protocol with all its states.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ControlledProgram:
         return self._await(word, _ANSWER_SECONDS)
 
     def _await(self, word: str, seconds: float) -> int:
-        """The time that stands beside the answer `word`."""
+        """The time that the answer `word` carries."""
         while True:
             for line in self._heard.split(b"\n")[:-1]:
                 answer, _, ns = line.decode().partition(" ")

@@ -19,8 +19,8 @@ _PERIOD_US = 100_000
 def limited_cpus(cpus: float) -> Iterator[str]:
     """Within: we and what we start use at most so many CPUs; why not, or "" where it is so, by others' bound as well.
 
-    The group is below our own, so that what bounds us goes on bounding us. It is removed at the end, and that of a
-    process that was killed by the next one.
+    The group is below our own, so that the limits of our own group still apply. It is removed at the end; the next
+    process removes the group of one that was killed.
     """
     found = hierarchy_of("cpu")
     if found is None:

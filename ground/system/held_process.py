@@ -91,11 +91,11 @@ class HeldProcess:
             return []
 
     def stop(self) -> None:
-        """Stops it (SIGSTOP) and returns once all its threads stand still, or it has ended.
+        """Stops it (SIGSTOP) and returns once all its threads are stopped, or it has ended.
 
-        MeasurementError where one of them does not: it waits for a dead disk. SIGSTOP and not a frozen cgroup: whatever
-        ends ioflame and its supervisor, the kernel lets a stopped process group that nobody is left for go on and hang
-        up, while it would leave a frozen one as it is for ever.
+        MeasurementError where a thread does not stop: it waits for a dead disk. SIGSTOP and not a frozen cgroup:
+        whatever ends ioflame and its supervisor, the kernel sends a stopped process group that is orphaned SIGHUP and
+        SIGCONT, while a frozen cgroup would stay frozen for ever.
         """
         deadline = time.monotonic() + _STOP_SECONDS
         with contextlib.suppress(ProcessLookupError):

@@ -19,7 +19,7 @@ def host_facts() -> dict[str, str]:
     """CPU model, count and nominal clock, memory, kernel, distribution, governor, VM, and what else makes one host
     another than the next of its type; `unknown` if not stated.
 
-    host_id: hashed, so that two runs can be told to be of one machine and not of which
+    host_id: hashed, so that two runs can be recognised as of one machine, and the machine stays unknown
     """
     cpuinfo = _text("/proc/cpuinfo")
     return {
@@ -66,7 +66,7 @@ def _mitigations() -> str:
 
 
 def _chosen(path: str) -> str:
-    """Of `always [madvise] never` what stands in brackets; all of it where nothing does."""
+    """The word in brackets of `always [madvise] never`; all of the text where nothing is in brackets."""
     text = _text(path).strip()
     chosen = re.search(r"\[(\S+)\]", text)
     return chosen[1] if chosen else text or "unknown"

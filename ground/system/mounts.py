@@ -27,7 +27,7 @@ def mounts() -> Iterator[Mount]:
     """What this process sees, in the order of mounting: of two at one place the later one hides the other."""
     with Path("/proc/self/mountinfo").open("rb") as lines:
         for line in lines:
-            # Blanks within a word are \040; all other white space but tabs and line feeds stands there as it is.
+            # Blanks, tabs and line feeds within a word are octal (\040); other white space is not escaped.
             words = [os.fsdecode(_OCTAL.sub(_byte, word)) for word in line.removesuffix(b"\n").split(b" ")]
             kind, source, options = words[words.index("-") + 1 :]
             yield Mount(Path(words[4]), kind, source, tuple(options.split(",")))

@@ -58,7 +58,7 @@ class PassedStream:
                 self._write(chunk)
                 self._take(chunk, moment)
         except OSError:
-            pass  # nobody reads ours any more: the command is to be told so by its own next write
+            pass  # nobody reads ours any more: the command's own next write fails
         finally:
             os.close(self._source)
 

@@ -33,7 +33,7 @@ def named_stat(path: str | Path) -> tuple[str, list[bytes]]:
 
 
 def named_fields(path: str | Path) -> dict[str, str]:
-    """What stands behind each name in status or io."""
+    """The value of each name in status or io."""
     with open(path, "rb") as file:  # noqa: PTH123 - as above
         lines = (line.decode("utf-8", "replace").partition(":") for line in file)
         return {name: value.strip() for name, _, value in lines}

@@ -1,7 +1,7 @@
 """Processes we start, own by pid, and end; no process is ever looked up by name.
 
-A child gets a process group of its own, so that Ctrl-C reaches us alone and we stop the children in order. A supervisor
-(`supervisor.py`) stands above each: nothing that it starts outlives it, nor an ioflame that was killed with SIGKILL.
+A child gets a process group of its own, so that Ctrl-C reaches us alone and we stop the children in order. Each runs
+under a supervisor (`supervisor.py`): nothing that it starts outlives it, nor an ioflame that was killed with SIGKILL.
 """
 
 from __future__ import annotations

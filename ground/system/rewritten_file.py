@@ -22,7 +22,7 @@ _EVENT = struct.Struct("iIII")
 class RewrittenFile:
     """Follows one file by inotify: the kernel keeps every opening and closing until it is looked at.
 
-    begun:   how often its writing began: its first line, or what stood there before was cut off
+    begun:   how often its writing began: with its first line, or by truncating what was there before
     closed:  how often a writer closed it
     """
 

@@ -54,7 +54,7 @@ def _remove_left() -> None:
         entries = list(Path(tempfile.gettempdir()).iterdir())
     for entry in entries:
         match = _NAME.fullmatch(entry.name)
-        # The lock is taken a moment after the directory is made: until then the numbers in its name stand for it.
+        # The lock is taken a moment after the directory is made: until then the numbers in its name protect it.
         if match is None or _began(int(match[1])) == match[2]:
             continue
         # Locked: its owner's number is of another pid namespace. A link, or another user's: not for us to touch.

@@ -1,6 +1,6 @@
 """Runs one command and owns everything it starts: `supervisor.py COMMAND_FD READY_FD STOP_SIGNAL PARENT_PID CPU_LIMIT`.
 
-A wrapper that does not `exec` leaves the real program as a child of its own, which outlives it. This process stands
+A wrapper that does not `exec` leaves the real program as a child of its own, which outlives it. This process runs
 between ioflame and the command as a subreaper: whatever a process below it leaves behind becomes its child, in
 whichever process group or session it is, so that only ECHILD means that nothing is left. It exits when all have ended,
 as the command did: with its exit code, or by its signal.
@@ -44,14 +44,14 @@ def _main() -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, ASK, 0, 0, 0)
     if os.getppid() != parent:
-        return  # it died before the kernel was told
+        return  # it died before prctl set the signal
     command = os.fork()
     if command == 0:
         _become(argv, libc, stop_signal, before, cpu_limit)
     with contextlib.suppress(OSError):  # the command has done it, and may have gone on to exec
         os.setpgid(command, command)
     os.write(ready_fd, str(command).encode())
-    # Held open here, the command's pipes would not tell their other ends that it is gone. The command's own copy of the
+    # Held open here, the command's pipes would hide its end from their other ends. The command's own copy of the
     # ready descriptor closes with its exec.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     _end_as(_await_all(command, stop_signal, parent))
@@ -110,7 +110,7 @@ def _await_all(command: int, stop_signal: int, parent: int) -> int:
 
 
 def _ask(pid: int, stop_signal: int) -> None:
-    """Sends the signal, and lets a stopped process go on: it could not act on it."""
+    """Sends the signal, then SIGCONT: a stopped process could not act on it."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, stop_signal)
         os.kill(pid, signal.SIGCONT)

@@ -26,7 +26,7 @@ class Target:
     """The processes that were named, or are in a control group, with their children: those they have and will have.
 
     A process is held on to from when it is first seen (`HeldProcess`), so that another one that gets its number later
-    is not taken for it. We and what we start are no part of a target, but a command that we were given to start.
+    is not taken for it. A target never contains us and what we start, except a command that we were given to start.
     """
 
     def __init__(self, pids: Sequence[int], group: Path | None = None, *, started: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Lines of a terminal: what may stand in them, how wide a text is, and how it is folded."""
+"""Lines of a terminal: which characters they may have, how wide a text is, and how it is folded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _cells_of(char: str) -> int:
 
 
 def pad(text: str, width: int) -> str:
-    """`text` with blanks behind it, so that it takes `width` columns; a wider one is left as it is."""
+    """`text` with blanks behind it, so that it takes `width` columns; a wider one is not changed."""
     return text + " " * (width - cells(text))
 
 

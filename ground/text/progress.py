@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 3.0
 class Reporter:
     """Tells the user, on standard error, what runs; results go to standard output.
 
-    quiet: print nothing but warnings
+    quiet: print only warnings
     keep:  a stage that is over leaves a line with how long it took
     moves: the line moves on a terminal; not where others write to it meanwhile
     """
@@ -63,7 +63,7 @@ class Reporter:
 
     def _write(self, text: str) -> None:
         if self._live is None:
-            # One write: what is waited for is told by another thread.
+            # One write: the timer thread of `waits_for` prints here too.
             self._stream.write(f"{escaped(text)}\n")
             self._stream.flush()
         else:

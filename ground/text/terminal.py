@@ -66,7 +66,7 @@ class _Stream:
 
 
 class _Errors(_Stream):
-    """Standard error: nobody can be told that it fails, and no measurement ends for it."""
+    """Standard error: its failure cannot be reported anywhere, and ends no measurement."""
 
     def _failed(self, error: OSError) -> None:
         pass

@@ -3,9 +3,9 @@
 Of a block there are v = ln(bad/good) and u = ln(candidate) - the mean of ln(good) and ln(bad). They are independent of
 each other: v has the mean D, the whole difference, and u the mean D/2 where the candidate is as bad as the bad end,
 -D/2 where it is as good as the good one. One commit is taken to make all of D. D itself is not known and is integrated
-out, so what is uncertain of the ends is in the posterior. What is measured next is what tells most a second: the mutual
-information of the outcome and the commit, by what building, starting and measuring take. (Waeber, Frazier and Henderson
-2013, of searches with noise; MacKay 2003, of information.)
+out, so the posterior includes the uncertainty of the ends. The next measurement is the one with the most information
+a second: the mutual information of the outcome and the commit, over the time to build, start and measure. (Waeber,
+Frazier and Henderson 2013, on searches with noise; MacKay 2003, on information.)
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from itertools import accumulate
 
 __all__ = ("Costs", "Found", "NextStep", "Observation", "Search")
 
-# Blocks of a session that may be asked for: more than these tell little more than another commit would.
+# Blocks a session may have: beyond these, measuring another commit gives more information than another block.
 BLOCKS = (2, 4, 8)
 _CERTAIN = 0.99
-# Standard deviations apart at which one outcome tells all there is.
+# Distance, in standard deviations, at which one outcome gives all the information.
 _ALL_TOLD = 12.0
 
 
@@ -53,8 +53,8 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Found:
-    """Commits that hold the culprit, first to last: one, or those that cannot be told apart because those between them
-    could not be built. change: ln(bad/good); error: of it"""
+    """Commits that hold the culprit, first to last: one, or several that cannot be separated because commits between
+    them could not be built. change: ln(bad/good); error: of it"""
 
     first: int
     last: int
@@ -121,7 +121,7 @@ class Search:
         return [one / total for one in parts]
 
     def found(self) -> Found | None:
-        """None while no commit, or stretch that cannot be told apart, has 99 %."""
+        """None while no commit, or stretch of commits that cannot be separated, has 99 %."""
         posterior = self.posterior()
         best = max(self._groups(), key=lambda group: sum(posterior[group[0] : group[1] + 1]))
         probability = sum(posterior[best[0] : best[1] + 1])
@@ -133,7 +133,7 @@ class Search:
         return Found(*best, probability, change, math.sqrt(1 / precision))
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Stretches of commits that only a skipped one could tell apart."""
+        """Stretches of commits that only a skipped commit could separate."""
         groups = []
         first = 1
         for at in range(1, self.last + 1):
@@ -143,7 +143,7 @@ class Search:
         return groups
 
     def next(self, costs: Costs) -> NextStep | None:
-        """What tells most a second; None where no candidate is left that tells anything."""
+        """The step that gives the most information a second; None where no remaining candidate gives any."""
         precision, ends, _ = self._sums()
         block = self.block_variance()
         change = abs(ends / precision) if precision else 0.0
@@ -164,7 +164,7 @@ class Search:
 
 @lru_cache(maxsize=20_000)
 def _information(share: float, apart: float) -> float:
-    """Nats that an outcome of N(+-apart/2, 1) tells of which of two it is, the first of them with chance `share`."""
+    """Nats that an outcome of N(+-apart/2, 1) gives on which of the two it is, the first with chance `share`."""
     if not 0 < share < 1:
         return 0.0
     steps, reach = 40, apart / 2 + 4

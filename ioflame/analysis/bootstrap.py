@@ -52,8 +52,8 @@ class Draws:
     def change_to(self, other: Draws) -> Interval | None:
         """The 95 % interval of other - self; None where either has too few slices for an interval.
 
-        A bootstrap of few repeats is too narrow by sqrt(n / (n - 1)) and knows no t; both are put back, or two repeats
-        a side would tell every fourth pair of equals apart. Of single runs nothing makes up for what they do not tell.
+        A bootstrap of few repeats is too narrow by sqrt(n / (n - 1)) and uses no t; both are corrected here. Without
+        that, two repeats a side would differ in every fourth pair of equals. Single runs cannot be corrected.
         """
         if self.interval() is None or other.interval() is None:
             return None

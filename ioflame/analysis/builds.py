@@ -1,4 +1,4 @@
-"""Builds against a base: ratios of an experiment's columns, from rounds in which the base stands first and last."""
+"""Builds against a base: ratios of an experiment's columns, from rounds in which the base runs first and last."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def summed_rows(of_one: Set[str], of_other: Set[str]) -> dict[str, str]:
 
 
 def moved_rows(rows: Sequence[BudgetRow], *, base_inlines: bool, arm_inlines: bool) -> dict[str, str]:
-    """Rows whose change may be nothing but inlining, each with a word for it.
+    """Rows whose change may be due to inlining alone, each with a word for it.
 
-    A category whose anchor was inlined away is 0 in a build that tells no inlined functions: its time stands in the
+    A category whose anchor was inlined away is 0 in a build without records of inlined functions: its time is in the
     rows of its callers. `moved`: that row; `moved?`: one that gained no more than what left such rows.
     base_inlines, arm_inlines: whether each build has records of inlined functions
     """

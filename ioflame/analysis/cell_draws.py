@@ -161,7 +161,7 @@ def _change(a: Draws, b: Draws, of_fio: Sequence[float]) -> Change | None:
 
 
 def movement(first: Draws | None, last: Draws | None) -> str:
-    """`falls`, `rises`, `not significant`, or `-` where there are no intervals to tell by."""
+    """`falls`, `rises`, `not significant`, or `-` where there are no intervals to decide by."""
     change = None if first is None or last is None else first.change_to(last)
     if change is None:
         return "-"

@@ -1,4 +1,4 @@
-"""The table of an experiment of cells, and whether what has to hold of it does: proofs by name."""
+"""The table of an experiment of cells, and whether it is as expected: proofs by name."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def judge(
 ) -> Judged:
     """A proof over the cells in their order. values, others: by cell; None where it was not measured
 
-    A proof about each cell alone does not hold where one that was measured shows it, whatever the others would have.
+    A proof about each cell alone fails as soon as one measured cell fails it, whatever the unmeasured ones would be.
     spreads: of the values; None of values that are exact
     """
     shown = ", ".join(f"{cell} {_text(value)}" for cell, value in values.items())

@@ -1,8 +1,8 @@
 """Whether an arm takes more instructions than the base: by ranges, for counts have no noise but that of addresses.
 
 Instructions alone can lie: code with fewer of them can take longer where branches are mispredicted. So an estimate of
-cycles stands beside them, as a sign and no measure: half a cycle an instruction, 16 a simulated misprediction, 20 a
-locked instruction.
+cycles is given beside them, as a hint and not a measurement: half a cycle an instruction, 16 a simulated misprediction,
+20 a locked instruction.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Against:
-    """change: of the median of instructions, as a part of the base's; tells: the smallest that could be told
+    """change: of the median of instructions, as a part of the base's; tells: the smallest change that could be seen
 
     more: instructions an operation; mispredictions: their change, as a part of the base's; None where it had none
     """

@@ -38,7 +38,7 @@ __all__ = ("MOST", "FindingRule", "Waits", "findings", "read_rules")
 MOST = 7
 # A query that takes little has small parts worth saying: this share of the whole is enough, whatever `least_us` is.
 ENOUGH = 0.03
-# Fewer threads tell no interval of what a thread waits for.
+# Fewer threads give no interval for what a thread waits for.
 _FEWEST_THREADS = 3
 _FEWEST_WINDOWS = 5
 _GENERAL = Path(__file__).with_name("findings.toml")

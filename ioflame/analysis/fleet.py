@@ -237,6 +237,6 @@ def _moved(name: str, found: Set[_Key], changes: Mapping[_Key, FleetChange]) -> 
 
 
 def _cores(rows: Sequence[Mapping[str, Any]], total: FleetChange) -> float | None:
-    """The cores of the arm's hosts that a unit of the figure stands for."""
+    """The cores that one unit of the figure represents on the arm's hosts."""
     used = [row["cores"] for row in rows if row["kind"] == "total" and row["is_arm"]]
     return sum(used) / total.arm if used and None not in used and total.arm else None

@@ -9,7 +9,7 @@ from ground.results.jobs import Job, RunJobs
 
 __all__ = ("Activity", "activity", "matched", "unknown_threads")
 
-# Of a job's thread so much of its CPU lies in its jobs: what is left is picking jobs.
+# Least share of its CPU that a thread of jobs spends within them: the rest is picking jobs.
 _IN_JOBS = 0.9
 
 # From begin until before end (CLOCK_MONOTONIC, ns), the threads of the log that are in a job then.

@@ -23,7 +23,7 @@ __all__ = (
 ACCOUNT, AFTER, DELETING = range(3)
 PARTS = 3
 _MIB = 1 << 20
-# Fewer jobs tell no line.
+# Fewer jobs determine no line.
 _FEWEST = 10
 
 
@@ -32,7 +32,7 @@ class JobSamples:
     """Samples by job and part of it. window: of perf, CLOCK_MONOTONIC ns
 
     weights: ns by place of the job, part, category; samples: by place of the job, of the job itself
-    elsewhere_ns: of the jobs' threads, in no part of any job; told: places of the jobs whose thread is known
+    elsewhere_ns: of the jobs' threads, outside every job; told: places of the jobs whose thread is known
     """
 
     window: tuple[int, int]
@@ -79,7 +79,7 @@ def job_intervals(recorded: RunJobs, tids: Mapping[int, int]) -> list[tuple[int,
 def job_costs(
     recorded: RunJobs, windows: Sequence[Window], queries_are: str, sampled: JobSamples | None, notes: Sequence[str]
 ) -> JobCosts:
-    """sampled: None where no samples tell jobs apart, which `notes` says"""
+    """sampled: None where there are no samples by job; `notes` says why, unless there is no profile or no job"""
     found = recorded.found
     spans = [(window.start_ns, window.end_ns) for window in windows]
     seconds = sum(window.seconds for window in windows)
@@ -215,6 +215,6 @@ def fixed_part(kind: str, jobs: Sequence[Job]) -> FixedPart | None:
 
 
 def _differ(values: Sequence[float]) -> bool:
-    """Whether half of them lie apart by more than half: of jobs of one size a line tells nothing."""
+    """Whether the upper quartile is above 1.5 times the lower: jobs of one size determine no line."""
     ordered = sorted(values)
     return ordered[3 * len(ordered) // 4] > 1.5 * ordered[len(ordered) // 4]

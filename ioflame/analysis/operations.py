@@ -1,4 +1,4 @@
-"""The CPU of each kind of operation, where stacks tell the kinds apart."""
+"""The CPU of each kind of operation, where stacks show the kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATIONS_VIEW = "operations"
 
 
 def operations_of(folded: Folded, plain: Sequence[Window], mode: str, stolen: int = 0) -> list[Operation]:
-    """Every kind, in the order of the rules; none where these tell none apart, or nothing was sampled.
+    """Every kind, in the order of the rules; none where the rules have no kinds, or nothing was sampled.
 
     plain: windows with nothing attached, whose CPU and counts are shared out; mode: what of the CPU was sampled;
     stolen: the most of the weight that can be stolen time

@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 
 
 class Scored(NamedTuple):
-    """weight: so many of the population it stands for; block: of time; values: whose means are compared"""
+    """weight: how many of the population it represents; block: of time; values: whose means are compared"""
 
     score: float
     weight: float

@@ -34,7 +34,7 @@ _ROUNDING = 1e-9
 _LEAST = 50
 # Of a group's mean: rows below it in both groups are one row of their kind.
 _SMALL = 0.005
-# More of those that are no candidates for the slow group tell nothing more of the median.
+# More records that cannot be in the slow group would not make the median more precise.
 _MOST_OTHERS = 20_000
 _CANDIDATES = 0.97
 _WORST = 10
@@ -45,7 +45,7 @@ _NO_STACK = "no stack: did not sleep"
 # A row's kind, and where: "" for kinds that have no place.
 Row = tuple[str, str]
 
-# `blocked` is told apart by its waits.
+# `blocked` is split by its waits.
 _KIND_OF_PART = dict(zip(PARTS[:BLOCKED], KINDS, strict=False))
 _KIND_OF_STATE = {"lock": "lock", "condition": "condition"}
 _ELSEWHERE: Row = ("sleep", "waits beyond the 16 that a record holds")
@@ -62,7 +62,7 @@ class Used:
 
 @dataclass(frozen=True)
 class TailAnalysis:
-    """tail: what is told; used, undisturbed: its records, and how long the sampled ones had been without samples"""
+    """tail: the result; used, undisturbed: its records, and how long the sampled ones had been without samples"""
 
     tail: Tail
     used: list[Used]
@@ -78,8 +78,8 @@ def row_of(wait: Span, places: Mapping[int, WaitPlace], states: Sequence[str]) -
 
 
 def used_records(recorded: Recorded, file: RecordFile, places: Mapping[int, WaitPlace]) -> list[Used]:
-    """Every record with the weight that makes the kept ones stand for all that were counted: those that are slow for
-    the slow ones, those drawn at random for the others. Without those that were kept for their samples alone."""
+    """Every record with its weight, so that the kept records represent all that were counted: the slow ones represent
+    the slow, those drawn at random the others. Without the records that were kept for their samples alone."""
     chosen = [record for record in file.records if record.weight]
     kept = Counter(record.slow for record in chosen)
     counted = {True: recorded.slow, False: recorded.histogram.count - recorded.slow}
@@ -195,7 +195,7 @@ def _cuts(recorded: Recorded) -> tuple[Cuts, bool]:
 
 
 def _thinned(used: Sequence[Used], threshold_ns: int | None, seed: int) -> list[Used]:
-    """All that may be in the slow group of a resample, and at most so many of the others, which stand for more then."""
+    """All that may be in the slow group of a resample, and at most `_MOST_OTHERS` others, weighted up."""
     ordered = sorted(used, key=lambda one: one.record.ns)
     reached, at = 0.0, 0
     whole = sum(one.weight for one in ordered)

@@ -12,7 +12,7 @@ from ioflame.analysis.tail_groups import MEDIAN, SLOW, Bounds, GroupSums, Sums
 
 __all__ = ("LEAST_SAMPLES", "RUNNING", "Undisturbed", "cpu_rows")
 
-# Of fewer in slow queries shares tell nothing.
+# With fewer samples in slow queries, shares are too uncertain.
 LEAST_SAMPLES = 100
 RUNNING = "on_cpu"
 _ALL = "samples"
@@ -72,7 +72,7 @@ def cpu_rows(
         for sample in kept:
             owner = place_of(places, sample.place, RUNNING).owner
             owners.add(owner)
-            # At most 8 of a query are kept: they stand for the others.
+            # At most 8 samples of a query are kept: they represent the others.
             weight = record.sampled / len(kept)
             sums.add(undisturbed.ns(record), record.end_ns, {_ALL: weight, f"of {owner}": weight})
     samples = (round(sums.total(SLOW, _ALL)), round(sums.total(MEDIAN, _ALL)))

@@ -22,7 +22,7 @@ def _notes(recorded: Recorded, threshold: Threshold, slow: int, told: bool, apar
     lost = recorded.losses.get("lost_slow", 0)
     if lost:
         share = 100 * lost / recorded.slow if recorded.slow else 100.0
-        yield f"{lost:,} slow queries were lost, {share:.1f} %: the ring was full; the kept ones stand for them"
+        yield f"{lost:,} slow queries were lost, {share:.1f} %: the ring was full; the kept ones are weighted for them"
     if not apart:
         yield "the threshold lies within the median queries (p40 to p60): no difference is printed"
     elif slow < _LEAST:

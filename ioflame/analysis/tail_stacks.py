@@ -12,7 +12,7 @@ from ioflame.analysis.tail_cpu import RUNNING, Undisturbed
 
 __all__ = ("folded_time",)
 
-# Plain words: a name in brackets stands for code of an object that has no names, which comparisons take for the same.
+# Plain words: a name in brackets means code of an object without names, which comparisons treat as the same.
 _RUNS, _RUN_QUEUE = "on-CPU", "run queue"
 
 
@@ -61,7 +61,7 @@ def _within(ns: int, least: int, most: int | None) -> bool:
 
 
 def _ran(records: Sequence[QueryRecord], places: Mapping[int, WaitPlace]) -> Mapping[tuple[str, ...], float]:
-    """Samples by stack with what they are behind it; the kept ones of a query stand for all of it."""
+    """Samples by stack with what they are behind it; the kept samples of a query represent all of its samples."""
     found: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for record in records:
         kept = list(record.samples)

@@ -15,7 +15,7 @@ _UNSEEN = "the cause is what counts do not see: caches, real branch prediction, 
 
 
 def which_to_believe(time: Decision | None, count: Against) -> str:
-    """time: of the user CPU of a query; None, or undecided, where this host does not tell it"""
+    """time: of the user CPU of a query; None, or undecided, where it cannot be decided on this host"""
     if count.verdict is CountVerdict.NOT_COUNTED:
         return "not counted; there is the time alone"
     same = count.verdict is CountVerdict.SAME

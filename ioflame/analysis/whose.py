@@ -287,7 +287,7 @@ def _file_rows(groups: Iterable[_Group]) -> Iterator[FileRow]:
 
 
 def _reason_rows(sorting: _Sorting, labels: Mapping[str, str]) -> list[ReasonRow]:
-    """What had a stack stands for all that the process sent of that operation."""
+    """Requests with a stack, scaled to all that the process sent of that operation."""
     sent, sampled = dict[str, int](), dict[str, int]()
     later = dict[tuple[str, str, int | None], _Sums]()
     for group in sorting.groups:

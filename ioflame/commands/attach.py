@@ -150,7 +150,7 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
 def _of_benchmark(
     options: AttachOptions, bench: Benchmark, arguments: argparse.Namespace, reporter: Reporter
 ) -> tuple[AttachOptions, Part]:
-    """What a db_bench tells by itself of how it is watched, where nothing else was asked for."""
+    """The options and the part of a db_bench, with its own frequency and count where the user gave none."""
     if arguments.freq is None:
         options = replace(options, frequency=BENCHMARK_FREQUENCY)
     if options.counts or options.symbol is not None:

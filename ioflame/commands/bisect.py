@@ -1,7 +1,7 @@
 """`ioflame bisect`: which commit made it slower, when every measurement is noisy and builds take time?
 
-First it is proven that the ends differ on this host. Then the commit whose outcome tells most a minute is measured,
-beside both ends in one session, until one commit has 99 %.
+First it is proven that the ends differ on this host. Then the commit whose outcome gives the most information per
+minute is measured, beside both ends in one session, until one commit has 99 %.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from workloads.registry import engine_named
 
 __all__ = ("add_parser", "run")
 
-# Of a count: noise has no part in it, and a range takes two.
+# Of a count: it has no random noise, and a range needs at least two.
 _REPEATS = 3
 
 _EXAMPLES = """examples:

@@ -68,7 +68,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
-    """What an experiment shows, what has to hold, and the command line of every step of every cell."""
+    """What an experiment shows, what is expected, and the command line of every step of every cell."""
     engine = engine_named(options.engine, own_definitions(name), options.client)
     rounds = None if arguments.repeats is None else counts(Setting.REPEATS, arguments.repeats)[0]
     job = resolve_cells(name, options, engine, rounds, counts(Setting.USERS, arguments.users))
@@ -81,7 +81,7 @@ def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.
         print(f"# expected: {hold.what}")
     print(f"# {job.build.path}, {job.record().tools['engine']}; --seed is taken from the database's ledger")
     for cell, step, argv in commands_of(job):
-        _print_command(f"{cell}: {step}", "as it is given" if step == COMMAND else engine.step(step).about, argv)
+        _print_command(f"{cell}: {step}", "as given" if step == COMMAND else engine.step(step).about, argv)
     return EXIT_OK
 
 

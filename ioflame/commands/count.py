@@ -160,7 +160,7 @@ def _of_operations(arguments: argparse.Namespace, reporter: Reporter) -> Planned
 
 
 def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
-    """The command is taken as it is: what says how our own client is counted has no meaning for it."""
+    """The command runs unchanged; UsageError for options that say how our own client is counted."""
     of_our_client = {
         "--operation": arguments.operation,
         "--by processor": arguments.by != "callgrind",

@@ -1,7 +1,7 @@
 """`ioflame experiment NAME`: the cells of an experiment in order, each step a process of its own, resumable.
 
-A cell is noted as done once its result is on disk; `--resume DIR` goes on at the first that is not. A tree that an
-interrupted step left behind is made again from the load before anything is measured on it.
+A cell is noted as done once its result is on disk; `--resume DIR` continues at the first that is not. A tree that an
+interrupted step left behind is rebuilt from the load before anything is measured on it.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ With B, another profile, one graph is drawn of both; FILE is the base. Two run d
   colour  orange: B costs more; blue: less; stronger: new in B, or vanished. Grey: no difference seen
   rule    colour only where the 95 % interval of the difference, widened for the number of frames tested, leaves zero.
           The interval is of chance in sampling alone: two recordings of one program may differ by more
-          (`ioflame compare` repeats both in turns). Folded text does not tell its numbers of samples: then colour
-          begins at 1 % of the whole; --unit samples says that its weights are numbers of samples
+          (`ioflame compare` repeats both in turns). Folded text has no numbers of samples: then colour begins at
+          1 % of the whole; --unit samples says that its weights are numbers of samples
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ __all__ = (
 
 
 def resumable(conduct: Callable[[], None], directory: Path, reporter: Reporter) -> bool:
-    """Whether it came to its end; False for an interrupt. Where it did not, it is said how to go on in `directory`."""
+    """Whether `conduct` finished; False for an interrupt. If it did not, a warning says how to resume."""
     resume = f"--resume {shlex.quote(str(directory))}"
     try:
         conduct()
@@ -43,7 +43,7 @@ def resumable(conduct: Callable[[], None], directory: Path, reporter: Reporter) 
 
 
 def measured(conduct: Callable[[], None], run: Run, reporter: Reporter, ended: str) -> bool:
-    """Whether `run` came to its end; False for an interrupt. Where it did not, what is kept of it is said.
+    """Whether `run` finished; False for an interrupt. If it did not, a warning says what is kept of it.
 
     ended: what an interrupt leaves behind
     """

@@ -44,7 +44,7 @@ OVERHEAD
   Samples of different threads are not of one moment: right for a profile, no proof of a deadlock.
 
 WHAT THE PROCESS NOTICES
-  A stop wakes a sleeping thread; its system call goes on. Threads in a call that a stop would end or cut short are not
+  A stop wakes a sleeping thread; its system call continues. Threads in a call that a stop would end or cut short are not
   stopped: epoll_wait, io_uring_enter, io_getevents, accept, recv and send (any socket may have a timeout), a write to a
   pipe; under seccomp also those that sleep. Of them there is the kernel's side, and where they entered it. Who enters
   such a call in the moment before its stop begins it anew, unseen (x86-64; on arm64 it may return EINTR). Left over: a

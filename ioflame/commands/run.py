@@ -1,7 +1,7 @@
-"""`ioflame run -- COMMAND`: your own command line, started as it is and watched while it runs.
+"""`ioflame run -- COMMAND`: your own command line, started and watched while it runs.
 
-Its output, its input and its exit code stay its own: what ioflame says goes to standard error. Each db_bench in it, and
-each benchmark of a db_bench, is a run of its own. docs/running.md tells more.
+Its output, its input and its exit code are unchanged: ioflame writes to standard error. Each db_bench in it, and
+each benchmark of a db_bench, is a run of its own. docs/running.md says more.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def add_parser(commands: Commands) -> None:
 
     add = verb("add", "add runs, comparisons, experiments, or profiles of other programs", _add)
     add.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="a directory of ours, or a file")
-    add.add_argument("--format", choices=FORMATS, default="", help="format of files whose names do not tell it")
+    add.add_argument("--format", choices=FORMATS, default="", help="format of files whose names do not show it")
     add.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help=f"of a file or run: {', '.join(SETTINGS)}"
     )

@@ -196,7 +196,7 @@ def _panel(seen: Observed) -> Markup:
 
 
 def one_pid(arguments: argparse.Namespace) -> int:
-    """The one process; UsageError for several, or with --children: threads are what is told apart here."""
+    """The one process; UsageError for several, or with --children: this instrument separates threads only."""
     pids: list[int] = arguments.pid
     if len(pids) != 1 or arguments.children:
         raise UsageError(

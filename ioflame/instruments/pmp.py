@@ -34,7 +34,7 @@ def _observer(watched: Watched) -> Observer:
 
 
 def analyse(directory: Path, rules: Rules) -> tuple[Pmp, Locks]:
-    """Folds what a sampling left in `directory`, and tells who waits for which lock; replaces its own outputs only."""
+    """Folds what a sampling left in `directory`, and finds who waits for which lock; replaces its own outputs only."""
     profile = fold_pmp(directory, rules.categories)
     locks = lock_report(profile.each_stack("owner"), read_rules(rules.locks))
     write(locks, directory / Files.LOCKS)

@@ -111,14 +111,14 @@ def _accounts(run: Run) -> list[Account]:
     ladder = _result(run)
     if not ladder.finished:
         return []
-    # The wait in the queue is told by what leaders did meanwhile.
+    # The wait in the queue is split by what leaders did meanwhile.
     rows = {
         f"queue: {row.label.removeprefix('leader: ')}" if row.within_queue else row.label: row.ns[0]
         for row in write_rows(write_groups(ladder)[-1:])
         if row.name != QUEUE or row.within_queue
     }
     times = {name: ns * ladder.finished / 1e3 for name, ns in rows.items()}
-    # Where few stages were told, `rest` holds the others: no row of it compares with one of all stages.
+    # Where only few stages were measured, `rest` has the others: such rows do not compare with those of all stages.
     found = [Account("writepath" if ladder.full else "write_calls", ladder.finished, times)]
     if ladder.grouped:
         found.append(Account("groups", ladder.grouped, {"groups": ladder.groups}))

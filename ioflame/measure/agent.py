@@ -58,7 +58,7 @@ _RECORDER = "recorder"
 class WatchedService(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """cgroup, container: what `ioflame attach` watches, or pprof: an address that hands out a profile; one of them
 
-    version: as it is called in the store; version_command: prints it instead
+    version: its name in the store; version_command: prints it instead
     seconds: of a profile; samples: that are wanted of all hosts in a period
     hosts: that have this service; cores: that it uses on one, 0: as many as the host has
     recorder: from start to start of the runs of its flight recorder; "" for none
@@ -164,12 +164,12 @@ def turn_of(service: WatchedService, host: str, period: int, every: float) -> Tu
 
 
 def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
-    """Period after period until it is interrupted, or one that begins now; how many profiles failed.
+    """Period after period until interrupted (`once`: one that begins now); returns how many profiles failed.
 
-    One profile at a time. What fails is told and the others go on. Between them the flight recorders run, and SIGUSR1
-    keeps the runs of the last 15 minutes of all services for good. What came due while the host slept is missed: it
-    would be taken now, when no hash said so, and once for each period. What came due while we were at work is late, but
-    never later than its period.
+    One profile at a time. A failure is reported, and the others continue. Between them the flight recorders run, and
+    SIGUSR1 keeps the runs of the last 15 minutes of all services for good. A profile that came due while the host slept
+    is missed: it would be taken now, at a time that no hash chose, and once for each period. A profile that came due
+    during other work is taken late, but never after its period.
     """
     every, keep = parse_duration("every", agent.every), parse_duration("keep", agent.keep)
     host = agent.host or host_facts()["host_id"]

@@ -45,7 +45,7 @@ def named_builds(
     """By name, the base first: `NAME=PATH,NAME=PATH`; without a name it is the engine's version.
 
     clients: builds of the client; library: of the engine's code, instead of them; None for both: what is installed
-    One build may stand under two names: what differs then is noise. UsageError where two have one name.
+    One build may have two names: any difference is then noise. UsageError where two have one name.
     """
     if library is not None:
         libraries = asked_libraries(engine.releases(), [library])

@@ -198,7 +198,7 @@ def resolve_cells(
         engine = own[driver(cells.cells[0])][0]
     else:
         builds = named_builds(engine, options.db_bench, options.library, reporter)
-        # One alone has no name: there is nothing to tell it from.
+        # A single build needs no name.
         builds = builds if len(builds) > 1 else {"": next(iter(builds.values()))}
         cells = cells.at(options.scale).of_builds(list(builds))
     if cells.layout.database == "grown" and len(builds) > 1:

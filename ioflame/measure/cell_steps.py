@@ -55,7 +55,7 @@ def measure_step(
     job: Job, database: Database, directory: Path, levels: str, outcome: CellOutcome, callgraphs: dict[str, str],
     reporter: Reporter,
 ) -> dict[str, float]:  # fmt: skip
-    """Measures the job into `directory`, which is new; its figures. Where it lies and what is amiss is in `outcome`.
+    """Measures the job into `directory`, which is new; its figures. Its place and its failed checks are in `outcome`.
 
     levels:     that the tree has to have; "" for what the workload itself says
     callgraphs: by step, those of the profiles before it; the first of a step is noted there, and is as the first of all

@@ -26,7 +26,7 @@ __all__ = ("conduct_cells", "refuse_others")
 
 
 def conduct_cells(job: CellsJob, going: CellsRun, reporter: Reporter) -> None:
-    """Runs what is not done. A cell that fails is noted with the reason, and the others go on; a full disk ends it."""
+    """Runs what is not done. A failed cell is noted with the reason, and the others continue; a full disk ends it."""
     record = going.record
     if job.told_beforehand:
         for line in job.estimate({(one.cell, one.turn) for one in record.runs if one.status == "done"}):
@@ -110,7 +110,7 @@ def _ready(job: CellsJob, run: CellRun, directory: Path, children: Children, rep
     if job.grows:
         database.check()
         tree, there = job.cells.tree_before(run.cell), database.history
-        # As far as it is already there, what an interrupted step left is made again from the load.
+        # The steps that its history already has are kept; what an interrupted step left is rebuilt from the load.
         done = len(there) if there == tree[: len(there)] else 0
         for step in tree[done:]:
             log = out / f"again-{step}.log"
@@ -127,7 +127,7 @@ def _ready(job: CellsJob, run: CellRun, directory: Path, children: Children, rep
 
 
 def _run_name(out: Path, run: CellRun, step: str) -> Path:
-    """A directory for a measured step; one that an interrupted run left stays as it is."""
+    """A new directory for a measured step; one that an interrupted run left stays unchanged."""
     stem = f"{run.cell.name}-{run.turn}-{step}"
     return next(path for n in itertools.count(1) if not (path := out / (stem if n == 1 else f"{stem}-{n}")).exists())
 
@@ -137,7 +137,7 @@ def _keep_own_log(name: str, directory: Path, to: Path) -> None:
         shutil.copyfile(directory / name, to)
 
 
-# What may be another when an experiment goes on: it changes no figure.
+# Options that may differ when an experiment is resumed: they change no figure.
 _FREE = ("out", "quiet")
 # Of what differs; of another build all hashes do, and of several each build.
 _MOST_NAMED = 4

@@ -66,7 +66,7 @@ def note_jobs(
 def job_figures(reader: FilesReader, directory: Path, begun: float, puts: float) -> dict[str, float]:
     """The CPU of background jobs by Put, as the account `jobs` has it, of a step that ran since `begun` (Unix seconds).
 
-    Nothing where the log does not tell it, or nothing was put.
+    Nothing where the log does not have it, or nothing was put.
     """
     try:
         found = reader.jobs(directory, begun, time.time())

@@ -141,7 +141,7 @@ def query_report(job: Job, report: Path, log: Path) -> QueryReport:
 
 
 def roles_of(job: Job) -> Roles | None:
-    """What tells the roles of its threads; None where nothing writes and all CPU is the queries'."""
+    """How the roles of its threads are known; None where nothing writes and all CPU is the queries'."""
     step = job.engine.step(job.options.workload)
     if not step.changing:
         return None
@@ -203,7 +203,7 @@ def _refuse_wrong_tree(job: Job, record: RunRecord, levels: int) -> None:
 def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
     """Lets the engine end with its closing line: how many of the keys it found."""
     record = run.record
-    # What a shorter warm-up has left of its time; one that stands still is not waited for.
+    # The time that a shorter warm-up has left; a client that uses no CPU is not waited for.
     grace = job.scale.warmup + 60
     with reporter.stage(f"wait for {job.engine.about.client} to exit"):
         if job.engine.by_our_client:
@@ -254,7 +254,7 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
 
 
 def _observe(name: str, job: Job, child: Child, watched: Watched, schedule: Schedule) -> None:
-    """The window of one observer. Where it fails and the workload does not, the rest of the run goes on without it."""
+    """The window of one observer. If it fails and the workload does not, the rest of the run continues."""
     try:
         seconds = job.seconds_of(name)
         schedule.observed(INSTRUMENTS[name].observer(replace(watched, seconds=seconds)), seconds)

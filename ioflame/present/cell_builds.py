@@ -239,7 +239,7 @@ def _accounts_against_base(
 
 
 def _by_one(asked: Asked, parts: Mapping[str, float]) -> Account:
-    """Of a round, which is one measurement: what its parts came to for a unit of work."""
+    """Of a round, which is one measurement: the cost of each part for a unit of work."""
     return Account(asked.by, 1.0, {name: value for name, value in parts.items() if name != ALL})
 
 

@@ -1,4 +1,4 @@
-"""`compare.html` of a comparison, from what lies in its directory."""
+"""`compare.html` of a comparison, from the files in its directory."""
 
 from __future__ import annotations
 

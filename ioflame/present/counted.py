@@ -1,4 +1,4 @@
-"""A count as it is shown: on the screen, as `summary.txt`, and as a page."""
+"""How a count is shown: on the screen, as `summary.txt`, and as a page."""
 
 from __future__ import annotations
 

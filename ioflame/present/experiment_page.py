@@ -1,4 +1,4 @@
-"""What an experiment found, from what lies in its directory: `experiment.html`, `summary.txt` and tables with tabs."""
+"""What an experiment found, from the files in its directory: `experiment.html`, `summary.txt` and tables with tabs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ("cells_text", "cells_view", "write_experiment_page")
 _QUARTERS = Spread("the 25th to 75th percentile of its runs, of which there are four or more.")
 _BOOTSTRAP = Spread(
     "95 % interval, by bootstrap over the runs and the seconds of their plain windows; "
-    f"one run tells nothing of what differs from run to run ({Setting.REPEATS.to(3)} does).",
+    f"one run cannot show what differs from run to run ({Setting.REPEATS.to(3)} does).",
     ("from", "to"),
     ("from", "to"),
     explained=True,

@@ -14,10 +14,10 @@ __all__ = ("profile_runs",)
 
 
 def profile_runs(runs: Iterable[Run]) -> list[ProfileRun]:
-    """The profiles of those runs that have one and know what it stands for: each a session of its own.
+    """The profiles of those runs that have one, with the CPU per query that it represents: each a session of its own.
 
-    A profile stands for the CPU per query of the run's plain windows, as every table of it does; where a workload
-    writes for that of all its threads, since all are in it.
+    A profile represents the CPU per query of the run's plain windows, as every table of the run does; where a workload
+    writes, that of all its threads, since all are in the profile.
     """
     found = []
     for run in runs:

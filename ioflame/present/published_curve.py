@@ -1,4 +1,4 @@
-"""Versions measured here beside what was published of them: what agrees, what differs, and what cannot be told."""
+"""Versions measured here beside what was published of them: what agrees, what differs, and what cannot be decided."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ("beside_published", "judged_change", "published_ratios")
 # A published change below this is within what one run of a test repeats to.
 _SMALL = 0.02
 _NOT_PUBLISHED = "not published"
-_OUTCOMES = ("agrees", "differs", "cannot be told", _NOT_PUBLISHED)
+_OUTCOMES = ("agrees", "differs", "cannot be decided", _NOT_PUBLISHED)
 
 
 class _Row(NamedTuple):
@@ -51,7 +51,7 @@ def beside_published(
         legend = (
             f"{source}; both are rates over that of {table.base}. agrees: the interval includes the published ratio "
             "and is above 1 or below 1 as that is, or the published ratio is within 2 % of 1 and the interval narrower "
-            "than 8 %; differs: the interval excludes the published ratio by more than 2 %; cannot be told: the "
+            "than 8 %; differs: the interval excludes the published ratio by more than 2 %; cannot be decided: the "
             f"interval includes the published ratio and 1, or one round has no interval; {_NOT_PUBLISHED}: beside it "
             "the versions before and after"
         )
@@ -110,13 +110,13 @@ def published_ratios(
 
 
 def judged_change(measured: Cell, published: float) -> str:
-    """`agrees`, `differs` or `cannot be told`, of a ratio with its interval and the published one."""
+    """`agrees`, `differs` or `cannot be decided`, of a ratio with its interval and the published one."""
     low, high = measured.low, measured.high
     if low is None or high is None:
-        return "cannot be told"
+        return "cannot be decided"
     # What the published run repeats to belongs to its figure.
     if not low - _SMALL <= published <= high + _SMALL:
         return "differs"
     seen = (low > 1 and published > 1) or (high < 1 and published < 1)
     unchanged = abs(published - 1) <= _SMALL and high - low <= 4 * _SMALL
-    return "agrees" if seen or unchanged else "cannot be told"
+    return "agrees" if seen or unchanged else "cannot be decided"

@@ -1,4 +1,4 @@
-"""The page of a run, or of several side by side, from what lies in their directories. Nothing is collected."""
+"""The page of a run, or of several side by side, from the files in their directories. Nothing is collected."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _profile(run: Run, notes: list[str]) -> Folded:
 
 
 def _of_queries(run: Run, profile: Folded, notes: list[str]) -> Folded:
-    """The profile of the threads that send queries: its shares are of the CPU per query that stands beside them."""
+    """The profile of the threads that send queries: its shares are of the CPU per query printed beside them."""
     roles = run.record.roles
     if not roles:
         return profile

@@ -52,7 +52,7 @@ def own_rules(path: Path) -> dict[str, Any]:
             at = f"view.{name}: "
             msgspec.convert(view, _View)
     except (OSError, ValueError) as error:
-        raise UsageError(f"--rules {path}: {at}{error}", means="folding/README.md tells the form of rules") from None
+        raise UsageError(f"--rules {path}: {at}{error}", means="folding/README.md describes the form of rules") from None
     general = service_rules(DEFAULT_ENGINE)
     views = {**{name: general["view"][name] for name in _VIEWS}, **rules.get("view", {})}
     return {**rules, "view": views, "patterns": {**general.get("patterns", {}), **rules.get("patterns", {})}}

@@ -54,8 +54,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """event, unit: empty where the input does not tell them; cut_short: why some of the input is not in here, empty for
-    a whole one"""
+    """event, unit: empty where the input does not have them; cut_short: why some of the input is missing, empty where
+    none is"""
 
     stacks: list[Stack]
     event: str = ""
@@ -91,7 +91,7 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
     if not source.is_folded:
         return _from_stackfold(source, event, rules, view)
     if event is not None:
-        raise UsageError("--event is for recordings and pprof: folded text does not tell its event")
+        raise UsageError("--event is for recordings and pprof: folded text has no event")
     lines = source.whole().split(b"\n")
     _refuse_differences(lines)
     event, unit = _told_beside(source)

@@ -1,4 +1,4 @@
-"""A sweep as it is shown: on the screen, and as a page."""
+"""How a sweep is shown: on the screen, and as a page."""
 
 from __future__ import annotations
 

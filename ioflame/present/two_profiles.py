@@ -106,7 +106,7 @@ def _file(path: str, profile: Path, event: str | None, weights_are_samples: bool
         more = ["--counts-from", counted] if counted else []
     elif weights_are_samples:
         raise UsageError(
-            f"--unit samples: {path} is no folded text and tells its numbers of samples itself",
+            f"--unit samples: {path} is not folded text and has its own numbers of samples",
             means="nothing was compared",
             mend="without --unit",
         )

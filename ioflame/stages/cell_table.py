@@ -1,4 +1,4 @@
-"""The table of an experiment of cells from its record, and what became of what has to hold."""
+"""The table of an experiment of cells from its record, and which expectations passed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _spread(column: Column, runs: Sequence[Mapping[str, float]]) -> Spread | Non
 
 
 def judged(cells: Cells, record: CellsRecord, drawn: Drawn | None = None) -> list[tuple[Hold, Judged]]:
-    """What is expected, each with what became of it."""
+    """Each expectation with its outcome."""
     values = values_of(cells, record, drawn)
     return [(hold, _judge(cells, record, values, drawn, hold)) for hold in cells.holds]
 

@@ -205,7 +205,7 @@ def _counted(going: ComparisonRun, judged: Judged) -> list[str]:
 
 
 def _disturbed(record: Comparison) -> list[str]:
-    """What was amiss and is in no figure: blocks that were repeated, and those that could not be."""
+    """Disturbed blocks: those that were repeated, and those kept because the repeat limit was reached."""
     dropped = [block.disturbed for session in record.sessions for block in session.blocks if block.dropped]
     kept = [block.disturbed for one in record.whole_sessions() for block in one.counted() if block.disturbed]
     return [f"repeated: {words}" for words in dropped] + [f"kept, repeat limit reached: {words}" for words in kept]

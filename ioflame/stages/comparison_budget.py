@@ -37,7 +37,7 @@ def budget_of(going: ComparisonRun, arm: str) -> Budget | None:
     if len(found) < _FEWEST_SESSIONS:
         return None
     paths = [path for _, runs in found for path in runs.values()]
-    # A wait is told by one source alone: by the off-CPU windows where every run has one, else by plain counters.
+    # Waits come from one source only: the off-CPU windows where every run has one, else the plain counters.
     traced = all((path / Files.OFF_CPU).exists() for path in paths)
     categories = list(dict.fromkeys(row.name for path in paths for row in read_categories(path).rows if row.weight))
 
@@ -71,8 +71,8 @@ def _named(names: Sequence[str], weights: Sequence[int]) -> dict[str, float]:
 
 
 def _counted_waits(seconds: Sequence[Window]) -> Slices:
-    """By the scheduler's and the device's counters of the plain windows themselves; where a workload writes these are
-    not a query's alone, and no wait is told."""
+    """By the scheduler's and the device's counters of the plain windows themselves; where a workload writes, these are
+    not a query's alone, and there are no waits."""
     counted = [second.counters for second in seconds if second.counters.queries]
     return [
         {"queries": counters.queries or 0.0}

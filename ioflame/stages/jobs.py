@@ -83,7 +83,7 @@ def job_accounts(costs: JobCosts) -> list[Account]:
 def _sampled(
     run: Run, recorded: RunJobs, folded: Folded, tids: Mapping[int, int], notes: list[str]
 ) -> JobSamples | None:
-    """None where samples cannot be told apart by job: a note says why."""
+    """None where there are no samples by job: a note says why, unless there is no profile or no job."""
     window = next((window for window in run.record.windows if window.kind == "perf"), None)
     if window is None or run.record.profile is None:
         return None
@@ -140,7 +140,7 @@ def _weights(folded: Folded) -> dict[int, int]:
 
 def kernel_threads(run: Run, recorded: RunJobs, folded: Folded) -> dict[int, int]:
     """The kernel's ids of threads as the log has them: where that is a pthread_t, by when perf saw each of them run;
-    those that cannot be told are left out."""
+    those that cannot be matched are left out."""
     jobs = recorded.found.jobs
     found = {thread: thread for job in jobs for thread in job.threads if thread < MOST_THREADS}
     times = activity(recorded, unknown_threads(jobs))
@@ -192,7 +192,7 @@ def _by_job(
     if inside > of_threads:
         raise MeasurementError(
             f"{inside:,} ns of samples are in jobs, and their threads have {of_threads:,} in all",
-            means="the two were not folded from one recording: nothing is told of jobs",
+            means="the two were not folded from one recording: there are no figures of jobs",
             mend=shlex.join(["ioflame", "analyse", str(directory)]),
         )
     labels = {row["name"]: row["label"] for row in table.report["rows"]}
@@ -214,7 +214,7 @@ def agreement(costs: JobCosts) -> Iterator[Check]:
         if abs(off) <= _AGREED:
             yield Check(name, Verdict.OK, value)
         elif samples < _ENOUGH:
-            yield Check(name, Verdict.NOTE, value, f"{samples:,} samples are too few to tell 5 %")
+            yield Check(name, Verdict.NOTE, value, f"{samples:,} samples are too few to see 5 %")
         else:
             means = (
                 "samples of a timer hold time that the hypervisor took"

@@ -24,7 +24,7 @@ def queries_each_second(run: Run, engine: Engine) -> list[int]:
 
 
 def writes_each_second(run: Run, engine: Engine) -> list[int]:
-    """Operations of a writer beside the queries; empty where there is none, or its client does not tell them apart."""
+    """Operations of a writer beside the queries; empty where there is none, or its client does not count them apart."""
     if not run.record.expected.write_rate or engine.by_our_client or not run.path(engine.log_name).exists():
         return []
     totals = engine.thread_totals(read_text(run.path(engine.log_name))).get(0, [])

@@ -208,7 +208,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
         facts.report_weight = None
         unread = "its words may hold names" if target is not None and target.redacted else folded.unchecked or ""
     elif len(folded.check.events) != 1:
-        raise MeasurementError(f"{data}: perf report tells no event to compare with")
+        raise MeasurementError(f"{data}: perf report names no event to compare with")
     else:
         facts.report_weight, facts.lost_samples = folded.check.events[0].reported, folded.check.lost_samples
         if check == "symbols":

@@ -78,7 +78,7 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
 
 
 def _as_told(tables: RunTables, settings: Mapping[str, str]) -> RunTables:
-    """What is said of a run stands in place of what it says of itself: of a service, which test and version it is."""
+    """The given settings replace what a run says of itself, such as the test and version of a service."""
     (row,) = tables.rows["runs"]
     row |= {column: settings[key] for column, key in _TOLD.items() if key in settings}
     for one in tables.rows["hosts"]:

@@ -25,7 +25,7 @@ __all__ = ("push_run",)
 
 _ANSWER_SECONDS, _MOST_BYTES = 30, 1 << 20
 _LABELS = {name: name for name in ("run", "arm", "host", "artifact", "workload")} | {"version": "label"}
-# What may not stand in a name; what would end a label.
+# Characters that may not be in a name; those that would end a label.
 _NO_NAME, _ENDS = re.compile(r"[^A-Za-z0-9_./-]+"), re.compile(r"[,{}=\s]+")
 
 

@@ -2,9 +2,9 @@
 
 Both run at the same time, each on a copy and a CPU of its own, which they change from pair to pair: what disturbs one
 disturbs the other. The ratio is the median of the pairs, its interval by bootstrap over them; they agree where all of
-the interval is within the bound. What is the client's own is told from the engine's by the stacks of a recording of
-each: a sample is the client's where no frame of RocksDB stands below its last one. Where there is valgrind, it counts
-the instructions of a Get as well: that figure is the same on a busy machine.
+the interval is within the bound. The stacks of a recording of each separate the client's CPU from the engine's: a
+sample is the client's where no frame of RocksDB follows the client's last frame towards the leaf. Where there is
+valgrind, it counts the instructions of a Get as well: that figure is the same on a busy machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workloads.registry import engine_named
 from workloads.steps import DatabaseShape, StepParameters
 
 READS, CPU, INSTRUCTIONS = 0.01, 0.03, 0.01
-# Opening and the first second are left out, and a second at the end.
+# Opening and the first two seconds are left out, and a second at the end.
 SECONDS = 5
 _CLIENT = re.compile(r"\[db_bench\]|<?ioflame_client::")
 # Its C interface, which db_bench does not go through, is not the engine: it allocates a handle for each value.
@@ -65,7 +65,7 @@ def parameters_of(
 
 
 class Running:
-    """A client at work, held on one CPU: its window lies between the ends of its second and its last but one second."""
+    """A running client, pinned to one CPU: its window lasts from the end of second 2 to that of its last but one."""
 
     def __init__(
         self, engine: Engine, place: Path, shape: DatabaseShape, seed: int, configuration: str, cpu: int

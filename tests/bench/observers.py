@@ -1,6 +1,6 @@
 """What each observer costs a running workload; `make bench-observers` runs it.
 
-One db_bench reads O_DIRECT for as long as it takes. Windows with an observer attached stand between windows with none;
+One db_bench reads O_DIRECT for as long as it takes. Windows with an observer attached alternate with windows with none;
 a ratio is the rate of reads with it over the mean of the two windows beside it, so that slow drift of the machine
 cancels. The order is shuffled in every round. The `nothing` row goes through the same windows with no observer at all:
 it shows what two windows differ by themselves. A single thread is held on the CPU where the scheduler has put it: on a
@@ -44,7 +44,7 @@ WARM_UP_SECONDS = 3.0
 class Observer:
     """One observer's command line, from the pid, and the share of QPS it may cost, by threads of the workload.
 
-    controlled: it says when it is attached, and is told when to begin, by the loader's control protocol
+    controlled: it says when it is attached, and begins on our order, by the loader's control protocol
     """
 
     name: str

@@ -90,7 +90,7 @@ def _plain(pid: int, seconds: float) -> float:
 
 
 def _observed(way: Way, pid: int, seconds: float, place: Path) -> float:
-    """The rate of a window with the sampler at work. gdb is never asked to end: a sample ends by itself."""
+    """The rate of a window with the sampler running. gdb is never asked to end: a sample ends by itself."""
     before = _reads(pid)
     end = time.monotonic() + seconds
     if way.argv is None:

@@ -1,7 +1,7 @@
 """How long a reader of a report page waits, in a real Chromium, and what the page weighs; each with its goal.
 
-The profile is made here: 100,000 frames in stacks like those of a C++ engine, all data kept, once with nothing but
-names and once with objects, threads and numbers of samples. Wall time is what a reader waits on this machine; CPU is
+The profile is made here: 100,000 frames in stacks like those of a C++ engine, all data kept, once with names
+only and once with objects, threads and numbers of samples. Wall time is what a reader waits on this machine; CPU is
 that of the page's main thread, which a busy machine does not change. Each is the least of a few.
 """
 

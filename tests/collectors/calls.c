@@ -6,8 +6,8 @@
 //   filtered  the same under a seccomp filter that kills who calls restart_syscall
 //   signals   queued real-time signals, timers on one, setuid and pthread_cancel in a process with threads
 //
-// Prints `ready`, and at its end a line for each: NAME TIMES WRONG. It does not end where one stands still. SIGTERM: it
-// ends as it does when its seconds are over.
+// Prints `ready`, and at its end a line for each: NAME TIMES WRONG. It does not end where one of them hangs. SIGTERM
+// ends it as the end of its seconds does.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/aio_abi.h>
@@ -241,7 +241,7 @@ static int a_queued_signal(long number) {
   while (pthread_sigqueue(receiver, SIGRTMIN + 3, (union sigval){0}) == EAGAIN) sched_yield();
   return 1;
 }
-// glibc 2.36 stands still by itself where a thread ends during setuid.
+// glibc 2.36 hangs by itself where a thread ends during setuid.
 static pthread_mutex_t no_thread_ends = PTHREAD_MUTEX_INITIALIZER;
 
 static int a_setuid(long ms) {

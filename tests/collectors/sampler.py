@@ -1,4 +1,4 @@
-"""The Rust sampler at work, for tests."""
+"""A running Rust sampler, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the collectors that need nothing but this process: counters between moments, gdb's text, windows' edges."""
+"""Parts of the collectors that need only this process: counters between moments, gdb's text, windows' edges."""
 
 from __future__ import annotations
 

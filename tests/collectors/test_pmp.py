@@ -158,7 +158,7 @@ def test_gdb_is_refused_with_the_pause_that_was_measured(threads: StartThreads, 
     assert "--force" in caught.value.mend
     with Children() as children:
         sampling = Sampling(children, PmpPlan("gdb", hz=1000, budget_ms=1e6), target.pid, tmp_path)
-        with pytest.raises(UsageError, match="it would stand still"):
+        with pytest.raises(UsageError, match="it would be stopped"):
             sampling.attach()
     assert not set(thread_states(target.pid).values()) & {"t", "T"}
 

@@ -1,4 +1,4 @@
-"""Benchmarks of one process are told apart by the report that each of them begins anew."""
+"""Benchmarks of one process are distinguished by the report: each of them begins it anew."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_each_thread_is_seen_where_it_is_and_as_it_is(threads: StartThreads, tmp
     assert sampler.end() == (0, "")
     stacks, stats = sampler.folded(), sampler.stats
     assert stats["end"] == "time" and len(stats["threads"]) == 4
-    # Each sample stands for the time since the thread's last one: never more than the window, whatever the load.
+    # Each sample weighs the time since the thread's last one: never more than the window, whatever the load.
     window = stats["end_ns"] - stats["start_ns"]
     for thread in stats["threads"]:
         assert 0 < thread["weight_ns"] <= window

@@ -1,4 +1,4 @@
-"""Which functions a name stands for, and whose calls are counted."""
+"""Which functions a given name matches, and whose calls are counted."""
 
 from __future__ import annotations
 

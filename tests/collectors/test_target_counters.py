@@ -72,7 +72,7 @@ for line in sys.stdin:
 
 
 class Server:
-    """A process that does what it is told, and is done with it then."""
+    """A process that does what a line on its standard input asks, and answers when it is done."""
 
     def __init__(self, streams: subprocess.Popen[str]) -> None:
         assert streams.stdin is not None and streams.stdout is not None

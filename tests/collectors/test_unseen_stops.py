@@ -25,7 +25,7 @@ def test_everything_ends_as_it_does_without_a_sampler(calls_binary: Path, tmp_pa
         sampler = Sampler(target.pid, tmp_path, "--hz=99", "--callgraph=fp")
         try:
             sampler.until_open()
-            # It ends by itself while it is sampled, unless a thread of it stands still.
+            # The target ends by itself while it is sampled, unless one of its threads hangs.
             until(lambda: sampler.process.poll() is not None or sampler.samples_file.stat().st_size >= 1_000_000)
             target.terminate()
             out, errors = target.communicate(timeout=60)
@@ -72,7 +72,7 @@ def test_an_uninterruptible_wait_has_its_time_and_its_stack(threads: StartThread
     stats = sampler.stats
     (stuck,) = [thread for thread in stats["threads"] if thread["name"] == "stuck"]
     assert stuck["states"].keys() <= {"D", "S", "R"} and stats["lacking"]["did_not_stop"] == 0
-    # A sample stands for the time since the one before: D ends with the last look that saw it.
+    # A sample weighs the time since the one before: D ends with the last look that saw it.
     waited = stuck["states"]["D"]["weight_ns"]
     assert 0.5 * (before - stats["start_ns"]) < waited <= after - stats["start_ns"]
     waiting = {stack: weight for stack, weight in sampler.folded().items() if stack.endswith("uninterruptible_[D]")}

@@ -1,4 +1,4 @@
-"""What watches and is ended within its window leaves a part of it, and no part is taken for the whole."""
+"""An observer that is ended within its window leaves a part, which is never taken for the whole window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service that somebody else started: what is told of it is what a profile of the same workload tells."""
+"""A service that somebody else started: attaching reports the same as a profile of the same workload."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def from_outside(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -
         until(lambda: report.exists() and report.read_text(encoding="ascii").count("\n") >= 3, process)
         count = f"awk '/^syscr/ {{print $2}}' /proc/{process.pid}/io"
         found = attached(Ioflame(), process.pid, place, "--seconds=14", "--freq=999", f"--count={count}", "-v")
-        assert process.poll() is None  # it goes on
+        assert process.poll() is None  # still running
     return found
 
 
@@ -111,7 +111,7 @@ def test_its_rows_are_those_of_a_profile_of_what_it_recorded(
     profiled: Counter[str] = Counter(dict.fromkeys(theirs, 0))
     for stack in recorded.each_stack(view.view):
         profiled[stack.category] += stack.weight
-    # What is no row's is told apart further here: the client's own code is the application's.
+    # A service has more rows than a profile for what is `other` there: the client's own code is `application`.
     ours["other"] += sum(ours.pop(name) for name in _OF_A_SERVICE)
     assert ours == profiled
     # The other run did the same work: what weighs much there is here as well.

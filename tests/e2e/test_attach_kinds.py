@@ -111,4 +111,4 @@ def test_a_kind_that_the_rules_do_not_know_is_refused(ioflame: Ioflame, tmp_path
     with service(["sleep", "60"]) as process:
         words = ("--pid", str(process.pid), "--count-of", "upsert", "echo 1", "--out", tmp_path)
         code, _, err = ioflame.run("attach", *words)
-    assert code == 2 and "tell no such operation from others, but flush, compaction, multiget, get" in err
+    assert code == 2 and "recognise no such operation, but flush, compaction, multiget, get" in err

@@ -167,7 +167,7 @@ def test_a_redacted_run_that_is_interrupted_or_killed_leaves_no_name_either(
         code, _, err = ioflame.run("attach", "--pid", str(process.pid), "--out", tmp_path)
         assert code == 2 and f"{directory.name}: killed before its names were hashed" in " ".join(err.split())
     check_nothing_is_told(directory)
-    # Where it came to its end before the signal, nothing is missing.
+    # Where attach ended before the signal, nothing is missing.
     missing = open_run(directory).record.missing
     assert watching.returncode == 0 or missing == [
         "profile, tables and pages: what was recorded held names (--redact), and was removed"

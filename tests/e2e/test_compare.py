@@ -234,7 +234,7 @@ class TestKnownFaults:
             assert read_call["low"] <= spun / 1e3 * reads <= read_call["high"]
         assert rows["two"]["libc+k"]["low"] > 0
         assert found["two"]["decisions"]["cpuPer"]["outcome"] == Outcome.REGRESSED
-        # Nothing else is told of any of them, and nothing at all of the one that spins for no time.
+        # No other row of any arm differs, and cpuPer of the one that spins for no time has no verdict of a change.
         for name, of in rows.items():
             told = [row["name"] for row in of.values() if row["low"] > 0 or row["high"] < 0]
             assert set(told) <= ({"libc+k", "on CPU", "latency"} if name == "two" else {"libc+k", "on CPU"}), told

@@ -1,4 +1,4 @@
-"""`ioflame count`: planted instructions are told to the instruction; what cannot be counted is said."""
+"""`ioflame count`: planted instructions are counted exactly; what cannot be counted is reported."""
 
 from __future__ import annotations
 

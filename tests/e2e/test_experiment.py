@@ -47,7 +47,7 @@ def the_tables_are_those_of_the_runs(out: str, outcome: CellOutcome, readrandom:
     of_cell = values["readrandom, 1 user"]
     assert float(of_cell["io.eff"]) == pytest.approx(readrandom.metrics["iops"] / baseline.iops, abs=0.001)
     assert float(of_cell["cpu.inc"]) == pytest.approx(readrandom.metrics["cpuPerRead"] - baseline.cpu_per, abs=0.01)
-    # Its interval stands below it, and the share of each category adds up to the CPU of a query.
+    # Its interval is printed below it, and the categories add up to the CPU of a query.
     assert float(values["from"]["qps"]) <= float(of_cell["qps"]) <= float(values["to"]["qps"])
     owner = out[out.index("Categories, owner view") : out.index("Categories, leaf view")]
     us = [float(m) for m in re.findall(r"^  (?!all)\S+ +[\d.]+ +\S+ +([\d.]+)", owner, re.MULTILINE)]

@@ -59,7 +59,7 @@ def wait_for(process: subprocess.Popen[str], text: str) -> None:
 
 @contextlib.contextmanager
 def held(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Within: it is stopped, so that it gets no further meanwhile, however long that takes; its children go on."""
+    """Within: the process is stopped, so that it gets no further, however long that takes; its children run on."""
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
     yield
@@ -215,7 +215,7 @@ def test_a_killed_ioflame_leaves_no_child(ioflame: Ioflame, short: list[str], tm
         workload = os.pidfd_open(workload_pid(next(a for a in short if "--db-dir=" in a).partition("=")[2]))
     process.kill()
     process.communicate()
-    assert select.select([workload], [], [], 20)[0]  # a pidfd tells the end of a process that is not ours to wait for
+    assert select.select([workload], [], [], 20)[0]  # a pidfd shows the end of a process that is no child of ours
     os.close(workload)
     until(lambda: not ioflame.left_behind(), every=0.1)  # perf writes its file before it ends
     assert ioflame.left_behind() == []
@@ -290,7 +290,7 @@ def test_a_database_on_no_disk_is_refused(ioflame: Ioflame, tmp_path: Path) -> N
     assert not Path("/dev/shm/ioflame-test").exists()
 
 
-# The loader as it is where clang was missing at set-up.
+# Hides the loader, as if clang had been missing at set-up.
 HIDE_LOADER = f"mount --bind /dev/null {ROOT}/target/release/ioflame-ebpf"
 UNBUILT = ("unshare", "--mount", "sh", "-c", f'{HIDE_LOADER} && exec "$@"', "sh")
 

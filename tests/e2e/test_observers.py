@@ -81,7 +81,7 @@ def test_whose_reads_are_those_of_the_tables_and_have_a_reason(observed: tuple[s
     reads = [row for row in whose.of("read") if row.submitter == "process"]
     tables = whose.count(row for row in reads if row.kind == "sst" and row.level is not None and row.holds)
     assert tables >= 0.99 * whose.count(reads) > 0
-    # A workload of Gets; what its stacks do not tell is `other`.
+    # A workload of Gets; reads whose stacks give no reason are `other`.
     found = [row for row in whose.reasons if row.operation == "read"]
     assert sum(row.requests for row in found if row.reason == "get") >= 0.9 * sum(row.requests for row in found)
 

@@ -104,7 +104,7 @@ def test_device_inode_and_build_id_of_each_path_are_kept_and_files_without_one_b
     assert not (tmp_path / "again").exists()
 
 
-# perf tells files of one path apart by their inodes, which are other files' or nobody's on another machine.
+# perf distinguishes files of one path by their inodes, which are other files' or nobody's on another machine.
 @pytest.mark.slow
 @pytest.mark.needs("perf", "unshare")
 @pytest.mark.parametrize(("ids", "first"), [("sha1", "at path"), ("sha1", "contained"), ("none", "at path")])

@@ -245,13 +245,13 @@ def test_an_experiment_runs_each_library_beside_what_was_published(
     (going,) = (tmp_path / "out").glob("*-own")
     builds = json.loads((going / "cells.json").read_text())["builds"]
     assert list(builds) == ["a", "b"] and builds["b"]["engine_library"] == str(other)
-    # A run is told from those of other cells by the configuration that it had, and not by the default.
+    # The run's record has the configuration of its cell, and not the default.
     assert open_run(going / "byrx, b-1-readrandom").record.options["configuration"] == "byrx"
     assert "byrx: beside the published relative rates" in out and "published: nobody" in out
     # Of one round there is no interval.
-    (row,) = [line.split() for line in out.splitlines() if "gets" in line and "cannot be told" in line]
+    (row,) = [line.split() for line in out.splitlines() if "gets" in line and "cannot be decided" in line]
     assert {"b", "7.8.3"} <= set(row)
-    assert re.search(r"test +agrees +differs +cannot be told +not published\n +gets +b\n +all 1 +0 +0 +1 +0\n", out)
+    assert re.search(r"test +agrees +differs +cannot be decided +not published\n +gets +b\n +all 1 +0 +0 +1 +0\n", out)
     # How long it takes is explained as well, and is all rounds and both libraries.
     code, out, err = ioflame.run("explain", tmp_path / "own.toml", "--repeats=3", *words)
     assert code == 0 and "# 27 steps, about" in out, err + out

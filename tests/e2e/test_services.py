@@ -146,7 +146,7 @@ def under_load(pid: int, load: list[str], rate: str, out: Path, count: Sequence[
     reader.start()
 
     def tells_more() -> None:
-        """Until it has told the second that goes on now."""
+        """Waits for the next line of the client."""
         now = time.monotonic()
         until(lambda: client.moments and client.moments[-1][0] >= now, process)
 
@@ -249,7 +249,7 @@ def test_slow_queries_of_postgresql_are_calls_of_the_function_that_counts_them(
 def test_the_statistics_of_postgresql_and_its_client_count_the_same_queries(logged: Logged) -> None:
     served, until_then = logged.served, functools.partial(bisect.bisect, logged.ends)
     assert served.run.record.target is not None
-    # A backend tells its transactions once a second, and asking takes a while.
+    # A backend publishes its transactions once a second, and asking takes a while.
     lag = served.run.record.target.count_lag + 0.1
     assert 1 < lag < 1.2
     for window in served.run.record.windows:

@@ -60,7 +60,7 @@ def test_a_writer_beside_readers_is_a_row_of_its_own(ioflame: Ioflame, tmp_path:
     parts = summary[summary.index("What writers, flushes") :]
     inserted = re.search(r"^  memtable insert +([\d.]+)", parts, re.MULTILINE)
     assert inserted is not None and float(inserted[1]) > 5
-    # The database that writers change is told apart from the one that was loaded.
+    # The manifest of the database says that writers have changed it since it was loaded.
     assert "readwhilewriting" in (tmp_path / "db" / "ioflame-db.json").read_text()
 
 
@@ -72,7 +72,7 @@ def test_cells_that_were_interrupted_go_on_and_one_that_fails_leaves_the_others(
     first = ioflame.start(*words)
     wait_for(first, "run 2 of 7")
     wait_for(first, "load 60,000 keys")
-    # Its client is killed in the middle of the cell: the cell fails, the others go on.
+    # Its client is killed in the middle of the cell: the cell fails, the others still run.
     os.kill(_client_of(first, tmp_path / "db" / "asc.2"), signal.SIGKILL)
     wait_for(first, "run 3 of 7")
     first.send_signal(signal.SIGINT)

@@ -164,7 +164,7 @@ DB_FLAGS = [
 ]
 # A cache of a few blocks: nearly every query reads.
 DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
-# Of `reader`: tests that ask for the same one are told by its identity.
+# Parameters of `reader`: pytest shares a reader between tests whose parameter is the same object.
 ONE_READER, FOUR_READERS, EIGHT_READERS = (1, *DIRECT), (4, *DIRECT), (8, *DIRECT)
 
 

@@ -57,9 +57,9 @@ def check(latency: IoLatency, name: str) -> Check:
 
 
 def assert_whole(counted: int, sent: int, latency: IoLatency) -> None:
-    """Every request was counted, but for those that the kernel completed without running any program: they are told by
-    their address being used again, or by being in flight on a device that nobody uses any more. They come in bursts,
-    while a thread that no program is run for is busy: at most a half, or the test has failed.
+    """Every request was counted, but for those that the kernel completed without running any program: their address is
+    used again, or they are still in flight on a device that nobody uses any more. They come in bursts, while a thread
+    that no program is run for is busy: at most a half, or the test has failed.
 
     sent: by fio, before the kernel merged what lay side by side
     """

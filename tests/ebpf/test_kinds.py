@@ -1,4 +1,4 @@
-"""Queries that are no Gets: MultiGets, Seeks and functions that are named, by a stand-in engine and by db_bench."""
+"""Queries other than Gets: MultiGets, Seeks and named functions, by a stand-in engine and by db_bench."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def books(found: Ladder, rx_lat_us: float | None = None) -> dict[str, Check]:
 )
 def test_a_query_that_takes_longer_than_its_clients_clock_says_fails(rx_lat_us: float, verdict: Verdict) -> None:
     assert books(ladder(), rx_lat_us)["ladder and engine"].verdict is verdict
-    # The same where nothing but the ladder counts the queries, as in an attached run: 8,000 of one thread.
+    # The same where only the ladder counts the queries, as in an attached run: 8,000 of one thread.
     seen = replace(ladder(), end_ns=10**9 + round(8000 * rx_lat_us * 1000))
     assert books(seen)["ladder and engine"].verdict is verdict
 
@@ -52,8 +52,8 @@ def test_on_a_busy_cpu_what_following_costs_takes_longer() -> None:
     [
         # 7,000 of 8,000 reads are these queries' and took 60 us each.
         (480, 1000, None, "1,000 of them others'; they took 60 us each"),
-        (421, 1000, None, "too little of the device's time to be told"),
-        (350, 1000, Verdict.FAILED, "too little of the device's time to be told"),
+        (421, 1000, None, "too little of the device's time to be seen"),
+        (350, 1000, Verdict.FAILED, "too little of the device's time to be seen"),
     ],
 )
 def test_reads_of_others_take_no_negative_time(read_ms: int, others: int, verdict: Verdict | None, words: str) -> None:

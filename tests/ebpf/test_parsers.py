@@ -52,7 +52,7 @@ def test_decoded_rows_add_up_what_is_one_operation() -> None:
 @pytest.mark.needs("bpftrace")
 @pytest.mark.parametrize("name", ["iolat", "ladder_read", "runqlat"])
 def test_the_shortest_may_be_long(name: str) -> None:
-    """bpftrace 0.17 drops a minimum of 2^32 and more, and with it its key: a disk that stood for 5 s was a crash."""
+    """bpftrace 0.17 drops a minimum of 2^32 and more, and with it its key: a disk that stalled for 5 s was a crash."""
     (held,) = set(re.findall(r"_shortest\[.*\] = (.*);", script(name).read_text(encoding="utf-8")))
     counts = " ".join(f"$ns = (uint64){seconds}000000000; @a = {held};" for seconds in (7, 5, 6))
     program = f"BEGIN {{ {counts} exit(); }}"

@@ -25,7 +25,7 @@ _FROM_THE_READ_CALL = list(STAGES)[2:8]
 
 @pytest.fixture
 def waiting_fio(data: Path) -> Iterator[subprocess.Popen[str]]:
-    """A shell that becomes fio, in one process, once it is told with which options: its pid is known before."""
+    """A Python process that becomes fio (exec) once it reads its options: its pid is known before."""
     code = (
         "import os, sys\n"
         "options = sys.stdin.readline().split()\n"
@@ -70,8 +70,8 @@ def test_every_read_call_is_followed(
     on_device = sum(ladder.of_class(name).count for name in ("one_read", "awake", "disorder"))
     assert _FEW <= ladder.finished <= _FEW + 20
     assert on_device >= _FEW
-    # On busy processors requests end before their thread sleeps, up to all of them: they are told, as "awake", and not
-    # taken apart.
+    # On busy processors requests end before their thread sleeps, up to all of them: they are counted, as "awake", and
+    # not split into stages.
     assert ladder.total.count <= on_device
     assert [rung.name for rung in ladder.stages] == _FROM_THE_READ_CALL
     assert {rung.count for rung in ladder.stages} == {ladder.total.count}

@@ -117,7 +117,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         try:
             assert reader.stdout is not None and reader.stdout.readline() == b"reading\n"
             flags = ["--use_existing_db=1", "--num=20000", "--sync=1", "--writes=3000", "--write_buffer_size=262144"]
-            # A process that has nothing to do with it is told apart: the load by its files alone.
+            # The observed process is an unrelated one: the load is recognised by its files alone.
             return seen(
                 place,
                 lambda: db_bench(database, "overwrite", *flags),

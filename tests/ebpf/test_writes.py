@@ -1,4 +1,4 @@
-"""Writes of RocksDB itself, by a program that writes as often as it is told: what is exact is compared exactly."""
+"""Writes of RocksDB itself, by a program that does a given number of writes: what is exact is compared exactly."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_writes_of_leveldb_wait_for_what_their_leaders_do(tmp_path: Path, thread
         assert {counted[name] for name in ("preprocess", "wal", "memtable")} == {roles["leader"].count}
     assert counted["sync_call"] == roles["leader"].count
     if threads > 1:
-        # Whoever does nothing but wait waits for its leader's sync.
+        # A writer that only waits waits for its leader's sync.
         assert counts_of(roles["done"].stages).keys() <= {"join", "rest"}
         waited = {one.name: one.sum_ns for one in roles["done"].join}
         synced = sum(ns for name, ns in waited.items() if name.startswith("sync"))

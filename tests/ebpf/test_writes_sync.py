@@ -1,4 +1,4 @@
-"""What lies in a sync: the same writes on an ext4 with a journal and on one without."""
+"""The parts of a sync: the same writes on an ext4 with a journal and on one without."""
 
 from __future__ import annotations
 

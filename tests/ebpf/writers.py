@@ -1,4 +1,4 @@
-"""Writes of RocksDB itself, by a program (writer.c) that writes as often as it is told."""
+"""Writes of RocksDB itself, by a program (writer.c) that does a given number of writes."""
 
 from __future__ import annotations
 

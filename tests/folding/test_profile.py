@@ -1,4 +1,4 @@
-"""`profile.json` read back: what it stands for, and what is refused."""
+"""`profile.json` read back: the stacks that it holds, and what is refused."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_copied_stacks_of_readrandom_are_complete_and_those_of_perf(tmp_path: Pa
     assert ours_sooner <= 0.0005 and theirs_sooner <= 0.02, shares
     assert 1 - equal - theirs_sooner - ours_sooner <= 0.005, (shares, only_theirs.most_common(3))
     assert "cpu-clock: total equal" in checked(data)
-    # Its threads read, and perf report tells threads.
+    # Its threads do the reads, and the `pid` of a row of perf report is a thread.
     (pid,) = {int(m[1]) for stack in direct(data, "--tid") if (m := re.match(rb"db_bench-(\d+)/", stack))}
     alone = checked(data, "--only-pid", str(pid))
     assert f"cpu-clock: total equal: folded {total}, " in alone

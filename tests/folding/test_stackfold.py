@@ -77,8 +77,8 @@ def test_a_recording_that_perf_report_gives_up_on_is_folded_and_says_why_it_is_u
     with Children() as children:
         record_for(children, Plan("cpu-clock", 199, "system", "fp", ()), burner.pid, path, 0.5)
     data = bytearray(path.read_bytes())
-    # Its header tells where the records are; one that is no sample gets the number of an event that there is not, as
-    # Linux 6.18 writes them where BPF programs come and go.
+    # Its header gives the offset of the records; one that is no sample gets the number of an event that does not exist,
+    # as Linux 6.18 writes them where BPF programs come and go.
     at, size = struct.unpack_from("<2Q", data, 40)
     ends = []
     while at < struct.unpack_from("<Q", data, 40)[0] + size:

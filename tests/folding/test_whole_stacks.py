@@ -1,4 +1,4 @@
-"""Whether a stack reaches the start of its thread is told without names: most C libraries are shipped without them."""
+"""Whether a stack reaches the start of its thread is found without names: most C libraries ship without them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ NEEDED = (
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A tree with nothing but the script and a PATH of chosen commands, readable to everybody."""
+    """A tree with only the script and a PATH of chosen commands, readable to everybody."""
     with tempfile.TemporaryDirectory(prefix="ioflame-setup-") as name:
         root = Path(name)
         root.chmod(0o755)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.places import ROOT
 
-# What stood where a user reads it.
+# Wordings that users have read.
 STUMBLED_OVER = (
     "to mend:",
     "comes to its own end",

@@ -1,4 +1,4 @@
-"""What stands in a plot and in the tables of a page, read again."""
+"""Reads the content of a plot and of a page's tables."""
 
 from __future__ import annotations
 

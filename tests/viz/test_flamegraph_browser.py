@@ -30,7 +30,7 @@ GET = total(stacks(), VERSION_GET)
 
 
 def frame(page: Page, name: str) -> Locator:
-    """The first drawn frame of that name, by what it tells a screen reader."""
+    """The first drawn frame of that name, by its label for screen readers."""
     return page.locator(f'g.f[aria-label^="{name},"]').first
 
 

@@ -88,7 +88,7 @@ def test_nothing_is_overwritten_unasked(file: Path, capsys: pytest.CaptureFixtur
         (["--width", "800", "-o", "new.html"], "takes the width of its window"),
         (["--inverted", "-o", "new.speedscope.json"], "of no effect"),
         (["--unit", "ns", "-o", "new.pb.gz"], "of no effect"),
-        (["--event", "cycles"], "folded text does not tell its event"),
+        (["--event", "cycles"], "folded text has no event"),
     ],
 )
 def test_bad_requests(file: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def titles(text: str) -> list[str]:
 
 
 def unpack(data: dict[str, Any]) -> list[Stack]:
-    """The stacks that the embedded columns stand for: what the script of the page reads, read again here."""
+    """The stacks in the embedded columns, decoded here as the script of the page does it."""
     names = [category[0] for category in data["categories"]]
     count = len(data["depth"])
     own = [int(weight) for weight in data["weight"]]

@@ -131,7 +131,7 @@ def test_a_recording_cut_short_is_drawn_as_far_as_it_goes(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = recording.read_bytes()
-    # Within the records (struct perf_file_header): behind them stands more on one host than on another.
+    # Within the records (struct perf_file_header): what follows them is longer on one host than on another.
     begin, size = struct.unpack_from("<QQ", whole, 40)
     (tmp_path / "cut.data").write_bytes(whole[: begin + size * 3 // 4])
     code = main(["flamegraph", str(tmp_path / "cut.data"), "-o", str(tmp_path / "cut.svg")])

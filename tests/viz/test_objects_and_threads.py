@@ -86,7 +86,7 @@ def test_the_page_shows_threads_and_objects(chromium_page: Opener, folded: tuple
     for name, weight in objects_of_leaves().most_common(5):
         short = "kernel" if name.startswith("[kernel") else "no object" if name == "[unknown]" else Path(name).name
         assert f"{short} {100 * weight / total:.2f} %" in legend
-    # one thread is found by its name, and its share is told
+    # one thread is found by its name, and its share is shown
     page.locator('[data-part="search"]').fill(threads[0])
     assert page.locator('[data-part="found"]').inner_text().startswith("matched 50.00 % of all")
     page.reload()

@@ -15,7 +15,7 @@ from viz.page.report import render_report
 
 pytestmark = pytest.mark.needs("chromium")
 
-# axe-core is MPL-2.0: fetched for this test from the npm registry, pinned by digest, and no part of the page.
+# axe-core is MPL-2.0: fetched for this test from the npm registry, pinned by digest, and never put into the page.
 VERSION = "4.14.1"
 SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 

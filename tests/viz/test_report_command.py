@@ -240,7 +240,7 @@ def test_a_report_that_does_not_say_when_it_began_is_apart_from_the_windows() ->
 def test_windows_and_counters_lie_on_the_seconds_of_the_report() -> None:
     plot = timeline(RATES, record().windows, series(), 500 * SECOND)
     assert plot.count('class="window') == 16 and "when it began" not in plot
-    # the row of second 14: the report's own QPS, the window it lies in, and what its counters add up to
+    # the row of second 14: the report's own QPS, the window that contains it, and the sums of its counters
     reads = RATES[14] // 2
     cells = ["perf", f"{RATES[14]:,}", f"{reads:,}", f"{8e-6 * RATES[14]:.3f}", f"{12e-6 * RATES[14]:.3f}", "80.0"]
     assert '<tr><th scope="row">14</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in plot

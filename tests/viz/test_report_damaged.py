@@ -138,7 +138,7 @@ def test_a_damaged_file_is_said_and_ends_nothing(run: Run, name: str, capsys: py
 
 
 def numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where in a JSON value the numbers stand; of a list only the first two."""
+    """The paths of the numbers in a JSON value; in a list only the first two items."""
     if isinstance(value, dict):
         return [found for key, item in value.items() for found in numbers(item, (*path, key))]
     if isinstance(value, list):

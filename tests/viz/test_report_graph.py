@@ -264,7 +264,7 @@ def test_the_controls_stay_in_sight_while_the_graph_is_used(chromium_page: Opene
     page = chromium_page.html(render_report([view([Stack(("c", *deep), 5, 1)])]), width=width, height=height)
 
     def edges() -> list[list[float]]:
-        """Top and bottom of the controls, of the line that says what is shown, and of the graph, come to rest."""
+        """Top and bottom of the controls, of the line that says what is shown, and of the graph, after scrolling."""
         page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         found: list[list[float]] = page.evaluate(
             "['.bar', '.line', '.box'].map(part => document.querySelector(`.flame ${part}`).getBoundingClientRect())"

@@ -34,7 +34,7 @@ def page_of(chromium_page: Opener, **changes: Any) -> Any:
 
 
 def point(page: Any, target: Any, **position: float) -> None:
-    """The pointer onto `target`, once the page has come to rest there: scrolling takes a tooltip away."""
+    """Moves the pointer onto `target` once scrolling there is over: scrolling removes a tooltip."""
     target.scroll_into_view_if_needed()
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     target.hover(position=position or None)
@@ -100,7 +100,7 @@ def test_a_bar_and_a_cell_tell_their_counts(chromium_page: Opener) -> None:
 
 
 def said(page: Any) -> list[str]:
-    """What a screen reader is told, which is what the tooltip shows."""
+    """The text for screen readers, which is the same as the tooltip's."""
     told = str(page.locator("p.sr[role=status]").text_content())
     assert told == ", ".join(tip(page).split("\n"))
     return tip(page).split("\n")

@@ -1,14 +1,17 @@
-"""Slow queries as text, on a page and as a trace: the figures are those of the file, and no cause is told."""
+"""Slow queries as text, on a page and as a trace: the figures are those of the file, and no cause is claimed."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ground.results.tail import Tail
+from ground.results.tail import Tail, WorstRequest
 from tests.tails import SECOND, START, tail
 from tests.viz.markup import rows_of
 from viz.export.chrome_trace import chrome_trace
@@ -117,6 +120,40 @@ def test_a_trace_has_tracks_slices_and_arrows() -> None:
     start, end = (next(event for event in events if event["ph"] == phase) for phase in "sf")
     assert (start["tid"], end["tid"], start["id"]) == (4712, 4711, end["id"]) and start["ts"] == end["ts"]
     assert json.loads(chrome_trace([], 42, START))["traceEvents"][0]["name"] == "process_name"
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 90), st.integers(0, 30), st.integers(0, 9)), max_size=12),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_requests_under_way_at_once_have_tracks_of_their_own(of_queries: list[list[tuple[int, int, int]]]) -> None:
+    """Viewers drop a slice that begins within another of its track and ends after it."""
+    queries = [
+        replace(
+            tail().worst[0],
+            begin_ns=START + 50 * place,
+            requests=[WorstRequest(begun, begun + to, begun + to + more, 4096, "8:0") for begun, to, more in requests],
+        )
+        for place, requests in enumerate(of_queries)
+    ]
+    tracks: dict[int, list[tuple[int, int]]] = {}
+    events = json.loads(chrome_trace(queries, 42, START))["traceEvents"]
+    for event in events:
+        if event["ph"] == "X" and event["name"] == "request":
+            begin = round(1e3 * event["ts"])
+            tracks.setdefault(event["tid"], []).append((begin, begin + round(1e3 * event["dur"])))
+    assert sum(map(len, tracks.values())) == sum(map(len, of_queries))
+    assert tracks.keys() <= {event["tid"] for event in events if event["name"] == "thread_name"}
+    for own in tracks.values():
+        own.sort()
+        assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(own))
+    # No more of them than were under way at once, where each has a length.
+    if all(to + more for requests in of_queries for _, to, more in requests):
+        edges = [one for own in tracks.values() for begin, end in own for one in ((end, -1), (begin, 1))]
+        assert len(tracks) == max(itertools.accumulate((step for _, step in sorted(edges)), initial=0))
 
 
 def test_the_cpu_and_what_else_was_under_way_have_tables() -> None:

@@ -228,7 +228,7 @@ def test_a_part_of_a_release_that_went_away_says_when() -> None:
         "(total)",
     ]
     assert "gone after 3 days, 2026-01-01 to 2026-01-03: +1.000 [+0.900, +1.100] then" in text
-    # The total is no part that is told twice.
+    # The total is not counted as a part as well.
     assert text.splitlines()[-1].startswith("7.9: 1 regressed, 1 went away; among 1,234 functions and categories")
     assert "nothing found, among" in render_watch(Watch("us", (1, 1), 1, 1, 9, parts[-1:]), "7.8", "7.9")
 

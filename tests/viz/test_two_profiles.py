@@ -34,7 +34,7 @@ INTERRUPTS = {f"{stack};asm_common_interrupt_[k];common_interrupt_[k]": count //
 
 
 def script(samples: Mapping[str, int], path: Path) -> str:
-    """Text of perf script, which tells how many samples there are."""
+    """A file as perf script prints it: a form in which samples can be counted."""
     lines = []
     for stack, count in samples.items():
         for place in range(count):
@@ -166,7 +166,7 @@ def test_one_of_them_may_come_through_a_pipe(two: list[str], monkeypatch: pytest
         (["--inverted"], "--inverted: of no effect on a graph of two profiles"),
         (["--rules", "rocksdb"], "--rules: of no effect on a graph of two profiles"),
         (["--unit", "ns"], "--unit: of no effect on a graph of two profiles"),
-        (["--unit", "samples"], "is no folded text and tells its numbers of samples itself"),
+        (["--unit", "samples"], "is not folded text and has its own numbers of samples"),
         (["--us-per-query", "20"], "--us-per-query 20: expected 2 numbers above 0"),
         (["--us-per-query", "20", "-1"], "--us-per-query 20 -1: expected 2 numbers above 0"),
         (["-o", "x.speedscope.json"], "x.speedscope.json: this kind of file holds one profile"),

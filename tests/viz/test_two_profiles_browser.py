@@ -1,4 +1,4 @@
-"""A drawing and a page of two profiles in a real browser: colour, search, zoom and what is told of a frame."""
+"""A drawing and a page of two profiles in a real browser: colour, search, zoom and the details of a frame."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from viz.flame.stacks import OTHER, Stack
 
 
 def unpack(data: Mapping[str, Any]) -> list[tuple[Stack, str | None]]:
-    """The stacks that the columns stand for, each with its leaf category."""
+    """The stacks in the columns, each with its leaf category."""
     if data.get("format") != FORMAT:
         raise ValueError(f"packed data of format {data.get('format')!r}; this reads format {FORMAT}")
     names, objects, categories = data["names"], data["objects"], data["categories"]

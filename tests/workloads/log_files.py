@@ -75,5 +75,5 @@ def deleted(number: int, level: int) -> bytes:
 
 
 def snapshot(comparator: bytes = b"leveldb.BytewiseComparator") -> bytes:
-    """What stands first in a MANIFEST."""
+    """The first record of a MANIFEST."""
     return numbers(8193) + string(b"a-database-id") + numbers(1) + string(comparator) + numbers(2, 0, 9, 0, 3, 2, 4, 0)

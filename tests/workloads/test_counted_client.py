@@ -56,7 +56,7 @@ def test_phases_repeat_and_hold_the_operations_alone(engine: str, tmp_path: Path
     database = tmp_path / "db"
     one_file = ("--write_buffer_size=8388608",) if engine != "lmdb" else ()
     assert client(engine, database, "fillseq", "--order=shuffled", *one_file).code == 0
-    # Opened again, the log becomes a file of the tree; the next openings find everything as it is.
+    # The first reopening turns the log into a file of the tree; later ones change nothing.
     settles = "readrandom" if engine == "lmdb" else "readrandom,waitforcompaction"
     opened = client(engine, database, settles, "--use_existing_db=true", "--reads=1")
     assert opened.code == 0, opened.errors

@@ -1,4 +1,4 @@
-"""Our client on a library that it is told to open: the real librocksdb of this host, copies of it, and others'."""
+"""Our client on a library given by path: the real librocksdb of this host, copies of it, and others'."""
 
 from __future__ import annotations
 

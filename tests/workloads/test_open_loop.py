@@ -84,7 +84,7 @@ def test_a_rate_above_what_can_be_served_is_overloaded_and_has_no_percentiles(ar
     chance = 0 if arrivals == "fixed" else 5 * 12_000**0.5
     assert 12_000 - chance <= role["operations_due"] <= 12_000 * line["seconds"] + 1 + chance * line["seconds"]
     assert "latency_from_schedule_us" not in role
-    # From the call there are some: they do not stand in for the others.
+    # There are latencies from the call; they do not replace those from the schedule.
     assert role["latency_from_call_us"]["get"]["p99"] >= SERVICE_US
     result = result_of(done.out, "readrandom")
     assert result is not None and (result.p50, result.p99, result.pmax) == (None, None, None)

@@ -308,7 +308,7 @@ def test_every_step_is_one_that_the_client_knows(engine: str, tmp_path: Path) ->
             assert known.parse_tree(done.stdout).levels or step == "load"
         if step == "load":
             writes = columns({**known.figures(done.stdout, step, tmp_path / "db"), "entry_bytes": 1.0, "du_kib": 1.0})
-            # Only RocksDB tells what a load wrote.
+            # Only RocksDB states what a load wrote.
             assert (writes is not None) == (engine == "rocksdb")
             assert writes is None or (float(writes["p50"]) > 0 and float(writes["ops/sec"]) > 0)
             assert all(known.is_database_file(file.name) for file in (tmp_path / "db").iterdir())

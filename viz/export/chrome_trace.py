@@ -10,14 +10,15 @@ from ground.results.tail import WorstQuery
 
 __all__ = ("chrome_trace",)
 
-# A track of its own for the requests of a thread: requests may overlap, and end when the thread runs again.
-_REQUESTS = 1 << 30
+# The slices of a track nest or follow each other: viewers drop those that overlap in part. So the requests of a thread
+# have tracks of their own, as many as it had under way at once. Below: no thread has a number as large (PID_MAX_LIMIT).
+_REQUESTS = 1 << 22
 _INSTANT_US = 0.001
 
 
 def chrome_trace(queries: Sequence[WorstQuery], pid: int, origin_ns: int) -> str:
-    """Each thread has a track with its queries and, within them, what they waited for; one of its requests; and a waker
-    of locks and conditions has one, with an arrow to what it woke.
+    """Each thread has a track with its queries and, within them, what they waited for; tracks of its requests; and a
+    waker of locks and conditions has one, with an arrow to what it woke.
 
     origin_ns: CLOCK_MONOTONIC, where time begins. Format: Trace Event Format, times in us.
     """
@@ -25,12 +26,10 @@ def chrome_trace(queries: Sequence[WorstQuery], pid: int, origin_ns: int) -> str
     wakers = {wait.waker for query in queries for wait in query.waits if wait.waker}
     events = [_named("process_name", pid, pid, f"process {pid}")]
     events += [_named("thread_name", pid, tid, f"thread {tid}") for tid in sorted(threads | wakers)]
-    events += [
-        _named("thread_name", pid, _REQUESTS + tid, f"requests of thread {tid}")
-        for tid in sorted({query.tid for query in queries if query.requests})
-    ]
     for number, query in enumerate(queries, 1):
         events += _of_query(number, query, pid, query.begin_ns - origin_ns)
+    for tid in sorted(threads):
+        events += _of_requests([query for query in queries if query.tid == tid], pid, tid, origin_ns)
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -50,14 +49,29 @@ def _of_query(number: int, query: WorstQuery, pid: int, begin: int) -> Iterator[
             common = {"name": "wake-up", "cat": "wake", "id": flow, "pid": pid, "ts": woken / 1e3}
             yield {**common, "ph": "s", "tid": wait.waker}
             yield {**common, "ph": "f", "bp": "e", "tid": query.tid}
-    for request in query.requests:
-        end = request.completed or request.issued or request.begun
+
+
+def _of_requests(queries: Sequence[WorstQuery], pid: int, tid: int, origin_ns: int) -> Iterator[dict[str, Any]]:
+    """Of one thread, on its tracks and the names of these."""
+    spans = [
+        (query.begin_ns + one.begun, query.begin_ns + (one.completed or one.issued or one.begun), one)
+        for query in queries
+        for one in query.requests
+    ]
+    ends = list[int]()  # of the last one on each track
+    for begin, end, request in sorted(spans, key=lambda span: span[:2]):
+        track = next((place for place, last in enumerate(ends) if last <= begin), len(ends))
+        number = _REQUESTS * (track + 1) + tid
+        if track == len(ends):
+            ends.append(0)
+            yield _named("thread_name", pid, number, f"requests of thread {tid}" + f", {track + 1}" * (track > 0))
+        ends[track] = max(end, begin + 1)  # what has no length is drawn with a ns
         asked: dict[str, Any] = {
             "bytes": request.bytes,
             "device": request.device,
             "issued after, us": _since(request.begun, request.issued),
         }
-        yield _slice("request", "device", pid, _REQUESTS + query.tid, begin + request.begun, begin + end, asked)
+        yield _slice("request", "device", pid, number, begin - origin_ns, end - origin_ns, asked)
 
 
 def _since(begun: int, issued: int) -> float | None:

@@ -20,7 +20,7 @@ def firefox_profile(stacks: Sequence[Stack], title: str, unit: str) -> str:
     """A file for the Firefox Profiler: a thread for each thread, objects as libraries, categories as its categories.
 
     ns go as milliseconds of traced time; weights of any other unit as "samples", for the viewer knows no other word.
-    Folded stacks have no time: samples stand one after another, each as long as it weighs.
+    Folded stacks have no time: samples follow one another, each as long as its weight.
     """
     names = list(dict.fromkeys(stack.category for stack in stacks if stack.category != OTHER))
     category = {OTHER: 0} | {name: index for index, name in enumerate(names, 1)}

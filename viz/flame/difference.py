@@ -144,7 +144,7 @@ def packed(found: FrameDifferences, unit: str) -> dict[str, Any]:
 
 
 def rows_of(found: FrameDifferences, node: int, unit: str) -> list[tuple[str, str]]:
-    """What is told of a frame under the pointer, as assets/two_sides.js tells it."""
+    """What is shown of a frame under the pointer, in the words of assets/two_sides.js."""
     nodes, rule = found.nodes, found.rule
     base, arm = (printable(side.name) for side in found.sides)
     before, after = nodes.before[node], nodes.after[node]

@@ -116,7 +116,7 @@ def _by_number(thread: str) -> tuple[str, int, str]:
 
 
 def json_text(data: object) -> str:
-    """JSON that is also XML text and cannot end the element it stands in."""
+    """JSON that is also XML text and cannot end the element that contains it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

@@ -1,7 +1,7 @@
 """Colours of the categories, for a light page and a dark one.
 
 The eight hues are the "light" qualitative scheme of Paul Tol, made for dark text on cells that colour-blind
-eyes can tell apart. The dimmed set has the same hues with less lightness. Both hold near-black text at AA
+eyes can distinguish. The dimmed set has the same hues with less lightness. Both hold near-black text at AA
 contrast (4.5 : 1) or better, which tests/viz/test_palette.py checks, with the distances under simulated
 colour blindness. Which set comes first depends on the page; the ninth to sixteenth category get the other.
 """

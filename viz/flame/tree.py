@@ -35,9 +35,9 @@ class FrameTree:
     """The stacks merged into a tree, kept in columns in depth-first order.
 
     Node 0 is the whole profile. The nodes below node `i` are `i + 1 .. end[i] - 1`. Siblings are sorted by
-    name, so the same stacks give the same tree in whatever order they come. A node is told from its siblings
-    by its name, its object *and* its category: one name is two nodes if rules ever put one prefix into two
-    categories, or if two objects hold a function of that name.
+    name, so the same stacks give the same tree in whatever order they come. Siblings differ in name,
+    object *or* category: one name is two nodes if rules ever put one prefix into two categories, or if two
+    objects hold a function of that name.
 
     object:           the object of the node's frame, "" where it is not known
     rows:             (node, thread, weight, samples) of what ends at a node, by node and thread

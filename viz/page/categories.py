@@ -121,7 +121,7 @@ def _view(
     shares = percentages([row.weight for row in categories.rows])
     counted = [row.samples for row in categories.rows]
     n = sum(count or 0 for count in counted) if all(count is not None for count in counted) else 0
-    # Of a target the cores stand where nothing counts its queries.
+    # For a target whose queries are not counted, cores are shown instead.
     cores = view.cpu[0] is None and view.record.target is not None
     per_query, per_read = (view.record.metrics.get("cores"), view.cpu[1]) if cores else view.cpu
     if each_us is not None:
@@ -149,7 +149,7 @@ def _view(
     whole = 1.0 if categories.total_weight else 0.0
     sums = ["", _us(whole, per_query), "", _us(whole, per_read), f"{n:,}" if n else "-"]
     heads = ["95 %", "cores" if cores else "us/query", "95 %", "us/read", "n"]
-    # A column in which nothing was measured tells nothing.
+    # Columns in which nothing was measured are left out.
     kept = [place for place in range(len(heads)) if any(row["figures"][place] != "-" for row in rows)]
     for shown in rows:
         shown["figures"] = [shown["figures"][place] for place in kept]

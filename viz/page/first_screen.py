@@ -1,6 +1,6 @@
 """The first screen of a run: whether it can be used, what weighs most, what was run, and one query's CPU and latency.
 
-Everything else of the page tells more of the same and is folded.
+Everything else of the page gives details of it and is folded.
 """
 
 from __future__ import annotations

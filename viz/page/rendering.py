@@ -69,7 +69,7 @@ def plot_figure(
     hues: Sequence[tuple[int, str]] = (),
 ) -> Markup:
     """A figure with a plot. saved: the name of its SVG file; scrolls: what a plot is called that keeps its width;
-    hues: each with what it stands for
+    hues: each with its meaning
     """
     return render("plot.html", caption=caption, plot=plot, saved=saved, legend=legend, scrolls=scrolls, entries=hues)
 

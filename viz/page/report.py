@@ -39,7 +39,7 @@ __all__ = ("render_report", "render_stacks")
 def render_report(views: Sequence[RunView], apart: Apart | None = None) -> str:
     """The page of `views`; the first is the base that others are compared with.
 
-    apart: of several, what tells them apart
+    apart: how several views differ; None: not compared
     """
     if not views:
         raise ValueError("a report needs a run")

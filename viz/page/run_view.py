@@ -104,7 +104,7 @@ class RunView:
     stacks:   with their category of it, and with threads and objects where known
     leaf_of:  the leaf category of each stack, empty without a leaf view
     further:  the other views of the engine's rules, by name
-    operations: the CPU by kind of operation, where the rules tell kinds apart
+    operations: the CPU by kind of operation, where the rules have kinds
     group:    the events that were read with each sample, by category
     rates:    queries of each second, by the engine's report
     series:   the counters second by second

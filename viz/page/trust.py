@@ -1,4 +1,4 @@
-"""What a run can be trusted for: every check of its record as a light, and what they come to in a line."""
+"""What a run can be trusted for: every check of its record as a light, and their summary in a line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where a query's time goes besides the CPU: the section of a page that the instruments beside perf fill.
 
-Each part stands where the run has its file; those that are missing are named together, with the command.
+Each part is shown where the run has its file; missing parts are named together, with the command.
 """
 
 from __future__ import annotations

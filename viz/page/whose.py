@@ -80,7 +80,7 @@ def _reasons(whose: Whose, operation: str) -> Markup:
         for one, share in zip(sums, shares, strict=True)
     ]  # fmt: skip
     stacks = "stack" if sampled == 1 else "stacks"
-    legend = f"By {sampled:,} {stacks} of the process's own requests, which stand for all of them."
+    legend = f"By {sampled:,} {stacks} of the process's own requests, weighted to all of them."
     heads = ["reason", "", "%", "requests", "size", "what it is"]
     return table(f"Why requests were sent: {operation}", heads, rows, "numbers noted", legend)
 

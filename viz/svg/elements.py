@@ -1,4 +1,4 @@
-"""Elements of SVG and HTML, of which a plot is made: what stands in them and in their attributes is escaped."""
+"""Elements of SVG and HTML, of which a plot is made: their content and their attributes are escaped."""
 
 from __future__ import annotations
 

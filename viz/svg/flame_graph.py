@@ -86,7 +86,7 @@ def drawing(
 ) -> str:
     """The text of the SVG file of a tree.
 
-    keys, of_keys: the legend, and what its figures are; hover: what is told of a node; fills_of: the colour of each
+    keys, of_keys: the legend, and what its figures are; hover: what is shown of a node; fills_of: the colour of each
     category in a theme; more: what else the script reads
     """
     boxes, left_out = layout(tree, options.width - 2 * MARGIN, options.min_width_px)

@@ -140,7 +140,7 @@ def _percentile(shown: Sequence[Column], percent: float, x: Axis, y: Axis) -> tu
 
 
 def _key(most: float, bottom: float) -> list[Markup]:
-    """What each level stands for: numbers of reads in a cell."""
+    """The legend of the levels: numbers of reads in a cell."""
     top = bottom + 44
     drawn = [label("reads in a cell:", _LEFT, top + 12, "tick")]
     left = float(_LEFT + 96)

@@ -37,7 +37,7 @@ def lanes_height(lanes: Sequence[Lane]) -> int:
 
 
 def drawn_lanes(lanes: Sequence[Lane], top: float, right: float, x: Callable[[float], float]) -> list[Markup]:
-    """right: where the names stand. Bars of one lane that overlap are drawn half transparent, so both are seen."""
+    """right: where the names begin. Bars of one lane that overlap are drawn half transparent, so both are seen."""
     parts = []
     for place, lane in enumerate(lanes):
         y = top + _LANE * place + (_LANE - _BAR) / 2

@@ -173,7 +173,7 @@ def _draw_labels(labels: Sequence[_Label], top: float) -> list[Markup]:
 
 
 def _bracket(kind: str, left: float, right: float, y: float, words: str) -> list[Markup]:
-    """From `left` to `right`; an arrow at the axis' end where it goes on beyond that."""
+    """From `left` to `right`; an arrow at the end of the axis where the bracket extends beyond it."""
     end = _WIDTH - _RIGHT
     tip = f"M{right:.1f} {y - 4}v8" if right <= end else f"M{end - 6} {y - 4}l6 4l-6 4"
     right = min(right, end)

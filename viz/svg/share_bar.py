@@ -12,7 +12,7 @@ _WIDTH, _HEIGHT = 1000, 16
 
 
 def share_bar(share: float, interval: tuple[float, float] | None, most: float, hue: str) -> Markup:
-    """A bar that takes the width of its cell; the figure stands beside it.
+    """A bar that takes the width of its cell; the figure is beside it.
 
     interval: of the share, drawn as a whisker; most: the share that takes the whole width; hue: class of its colour
     """

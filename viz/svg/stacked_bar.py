@@ -1,4 +1,4 @@
-"""Parts of one figure as one bar; names and numbers stand beside it, in the rows of its legend."""
+"""Parts of one figure as one bar; names and numbers are in the rows of its legend."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Values = Mapping[str, Mapping[str, Value | None]]
 
 
 def render_cells(record: CellsRecord, view: ExperimentView, further: Sequence[str], width: int | None = None) -> str:
-    """No line wider than `width`. further: what else is told, between the table and what has to hold"""
+    """No line wider than `width`. further: other text, between the table and the expectations"""
     headings, values, published = view.headings, view.values, view.published
     quartiles = any(value is not None and value.low is not None for row in values.values() for value in row.values())
     told = [name for name in (h.name for h in headings) if any(name in of_cell for of_cell in published.values())]

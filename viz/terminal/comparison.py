@@ -150,5 +150,5 @@ def _budget(budget: Budget) -> Iterator[str]:
     if not budget.closes:
         yield "  unaccounted is more than 2 % of the latency: the parts do not add up to the total"
         if any(row.kind == "unaccounted" and min(row.base, row.arm) < 0 for row in budget.rows):
-            # io.lat begins with the request, and the thread goes on for a while before it sleeps.
+            # io.lat begins with the request, and the thread still runs for a while before it sleeps.
             yield "  below zero: what a thread does while the device works (a doorbell, a switch) is on CPU and device"

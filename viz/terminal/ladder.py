@@ -148,7 +148,7 @@ def _device_lines(ladder: Ladder) -> list[str]:
     if others and share is not None:
         told = f"they took {share * device.read_ms * 1e3 / others:.0f} us each, if these took what is above"
         if share < REST:
-            told = "what they took is too little of the device's time to be told"
+            told = "what they took is too little of the device's time to be seen"
         lines.append(f"  ({others:,} of them others'; {told})")
     gap = total.mean_ns - inside
     largest, *rest = ladder.device_gap()

@@ -1,4 +1,4 @@
-"""Tables for the terminal: pure functions from data to text, never wider than they are told.
+"""Tables for the terminal: pure functions from data to text, never wider than the given width.
 
 No colour codes and no printing here: the same text goes to a terminal, a file and a log.
 """

@@ -40,7 +40,7 @@ def render_pmp(pmp: Pmp) -> str:
     held = pmp.held.total_ns / 1e9 / pmp.seconds if pmp.seconds else 0.0
     if not pmp.whole_process and pmp.threads:
         held /= len(pmp.threads)
-    lines.append(f"each thread stood still for {held:.4%} of the time; the sampler took {cpu:.2%} of one CPU")
+    lines.append(f"each thread was stopped for {held:.4%} of the time; the sampler took {cpu:.2%} of one CPU")
     return "\n".join([*lines, *_lacking(pmp), *(f"note: {note}" for note in pmp.notes)])
 
 

@@ -32,7 +32,7 @@ def _figures(run: ListedRun) -> tuple[str, str, str]:
 
 
 def _told(run: ListedRun) -> str:
-    # A directory that was given another name does not tell when.
+    # The name of a renamed directory does not show when it was created.
     day = run.created[:10]
     when = "" if run.name.startswith(day.replace("-", "")) else f" of {run.created[:16].replace('T', ' ')}"
     return printable("; ".join(filter(None, [run.verdict, f"{run.kind}{when}" + f": {run.what}" * bool(run.what)])))

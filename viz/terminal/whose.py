@@ -13,7 +13,7 @@ __all__ = ("whose_text",)
 
 _OPERATIONS = ("read", "write", "flush", "discard", "other")
 _FILES = 10
-# Of a path, whose end tells most.
+# Columns of a path; of a longer one the end is shown.
 _LONGEST = 44
 
 

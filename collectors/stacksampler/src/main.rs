@@ -50,7 +50,7 @@ OVERHEAD
   A copied stack holds what the program had on it, keys and values too: --callgraph fp keeps addresses alone.
 
 SAFETY
-  However this program ends, SIGKILL included, the kernel lets every thread go on. Threads that wait in a call which a
+  However this program ends, SIGKILL included, the kernel resumes every thread. Threads that wait in a call which a
   stop would end or cut short (epoll_wait, io_uring_enter, io_getevents, accept, recv and send on any socket, a write to a
   pipe ...) are not stopped, nor those that sleep under seccomp: of them there is the kernel's side, and where they entered
   it. One that enters such a call in the moment before its stop begins it anew, unseen (x86-64; on arm64 it may return

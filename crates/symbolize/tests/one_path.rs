@@ -23,7 +23,7 @@ fn the_file_that_lies_there_is_used_whatever_build_id_the_path_has() {
     let wanted = [this, other].map(|object| AddressesToName { object, offsets: offsets.clone() });
     let named = symbols.name(&wanted, 1);
     assert!(named[0].names() > 10, "{:?}", symbols.notes());
-    assert_eq!(named[1].names(), 1, "nothing but no name");
+    assert_eq!(named[1].names(), 1, "the name of what has none");
 }
 
 /// What lay at the path of a packed run's machine is named, and not what lies there on the one that it is analysed on.

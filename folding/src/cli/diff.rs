@@ -18,7 +18,7 @@ pub const EXAMPLES: &str = r#"EXAMPLES
   stackfold diff before.folded after.folded | flamegraph.pl > diff.svg
   stackfold diff --runs request.json -o frames.json
 
-Compares two inputs: folded text, pprof or the text of perf script. The first is scaled to stand beside the
+Compares two inputs: folded text, pprof or the text of perf script. The first is scaled to compare with the
 second: to the same total (default: shares are compared), or to the same number of operations (--per: costs
 of one operation are compared). Stacks that vanished and stacks that are new are kept.
 
@@ -28,7 +28,7 @@ The request is JSON:
   {"schema": 1, "aliases": ["aliases.toml"], "apart": ["f"], "sides": [
     {"name": "A", "runs": [{"profile": "a/profile.json", "queries": 120000, "us_per_query": 19.2, "session": "1"}]},
     {"name": "B", "runs": [...]}]}
-us_per_query: CPU that the whole profile stands for; without it its weight in ns by the queries.
+us_per_query: CPU of the whole profile per query; without it its weight in ns by the queries.
 "intervals": "samples" has intervals of chance in sampling alone, for one profile a side, which has no repeats; "shares"
 where us_per_query is the same for both, and shares are compared. Where samples of a side are not counted, a frame is
 different by 1 % of the whole or more.

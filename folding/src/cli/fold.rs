@@ -254,7 +254,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     if let Some(path) = &args.counts_from {
         if stats.samples > 0 {
             return Err(Error::usage(
-                "--counts-from is for folded text; this input tells its numbers of samples",
+                "--counts-from is for folded text; this input has its numbers of samples",
             ));
         }
         folded::add_counts(&mut open_input(path)?, &mut profile)?;
@@ -267,10 +267,10 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
         stats.samples = profile.total().samples;
     }
     if args.counts.is_some() && stats.samples == 0 && stats.weight > 0 {
-        return Err(Error::usage("--counts: the input does not tell numbers of samples"));
+        return Err(Error::usage("--counts: the input has no numbers of samples"));
     }
     if args.slices.is_some() && slices.is_empty() && stats.weight > 0 {
-        return Err(Error::usage("--slices: the input does not tell the time of each sample"));
+        return Err(Error::usage("--slices: the input has no time of each sample"));
     }
     let write_artifact = |path: &PathBuf, parts: &artifact::ArtifactParts| -> Result<(), Error> {
         let artifact = Artifact::new(parts, rules.as_ref(), &args.views)?;

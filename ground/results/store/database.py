@@ -97,7 +97,7 @@ def _engine() -> Any:
 
 
 class Store:
-    """The store in a directory, as it is when it is opened. HostError without DuckDB.
+    """The store in a directory, as of its opening. HostError without DuckDB.
 
     memory: bytes that it may take, beyond which it spills into TMPDIR; None: those of the host, or of its control group
     skipped: files that are not read, and why
@@ -223,7 +223,7 @@ class Store:
             if self._files.by_table[table]:
                 each = select_from(self._files.by_table[table], self._files.twice, "DISTINCT filename, run")
                 twice = self._ask(f"SELECT run FROM {each} GROUP BY run HAVING count(*) > 1 ORDER BY run").rows
-                said += [f"{table} of {run} lies in several files: rm it, and add it again" for (run,) in twice]
+                said += [f"{table} of {run} is in several files: rm it, and add it again" for (run,) in twice]
         said += [f"{count:,} {what}" for count, what in self._ask(stored_query("contradictions.sql")).rows if count]
         return said
 

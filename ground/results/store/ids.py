@@ -1,4 +1,4 @@
-"""Ids of frames and stacks, made of what they stand for: the same anywhere, so files of several stores merge by union.
+"""Ids of frames and stacks, made of their content: the same anywhere, so files of several stores merge by union.
 
 BLAKE2b (RFC 7693), which every language has: 64 bits of a frame, 128 of a stack.
 """
@@ -39,7 +39,7 @@ class FrameTable:
         mark = _MARK.search(name)
         kernel, inlined = bool(mark and mark[1] == "k"), bool(mark and mark[1] == "i")
         plain, base = _MARK.sub("", name), PurePosixPath(obj).name
-        # File and line are of profiles that tell them; a frame of another line is another frame there.
+        # Only some profiles have file and line; in those, a frame of another line is another frame.
         whole = "\0".join((plain, base, str(kernel), str(inlined), file, str(line) if line else ""))
         number: int
         (number,) = struct.unpack(

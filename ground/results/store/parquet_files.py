@@ -68,12 +68,13 @@ def footer_words(table: str) -> str:
 
 
 class StoreFiles:
-    """What lies in a store now. by_table: the files that are read; skipped: those that are not.
+    """The files of a store now. by_table: the files that are read; skipped: those that are not.
 
-    left: of writers that were killed, or are at work; merged_away: what a merged file holds as well, and lists of none
-    twice: of a file that is read, the runs whose rows another one brings
+    left: partial files of writers that were killed or are still writing
+    merged_away: files whose rows a merged file also holds, and lists of merged files that are gone
+    twice: by file that is read, the runs whose rows another file has as well
 
-    without: damaged inside; before: what was seen then is not looked at again, for a file is never changed
+    without: files damaged inside; before: files it has checked are not checked again, for a file never changes
     """
 
     def __init__(
@@ -221,7 +222,7 @@ def _nobody_writing(root: Path) -> Iterator[bool]:
         except FileNotFoundError:
             nobody = True
         except OSError:
-            # Somebody has it, or it cannot be told.
+            # A process holds it, or that is unknown.
             nobody = False
         yield nobody
 
@@ -232,8 +233,8 @@ def writing_now(root: Path) -> bool:
 
 
 def remove_left(root: Path, files: StoreFiles) -> int:
-    """Within `locked`: takes away what merges left that were killed, and other writers, unless one is at work now; how
-    many files that were."""
+    """Within `locked`: removes what killed merges left, and what killed writers left unless one is writing now; the
+    number of those files."""
     with _nobody_writing(root) as nobody:
         left = files.merged_away + (files.left if nobody else [])
         for path in left:

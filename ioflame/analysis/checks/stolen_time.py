@@ -1,7 +1,7 @@
 """What of a profile's weight the hypervisor may have stolen, and how far that moves the share of a category.
 
-A timer event (`cpu-clock`) counts time, not work: a sample stands for the time since the one before, also where the
-hypervisor had the CPU meanwhile. No sample says so.
+A timer event (`cpu-clock`) counts time, not work: a sample covers the time since the one before, even where the
+hypervisor had the CPU in between. No sample shows that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether the records of single queries stand for all that were counted."""
+"""Whether the records of single queries represent all queries that were counted."""
 
 from __future__ import annotations
 

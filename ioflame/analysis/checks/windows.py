@@ -16,7 +16,7 @@ _FOREIGN_BYTES = 400
 _DRIFT = 0.10
 _STEAL_PCT = 2.0
 _OBSERVER = 0.10
-# CPU of an engine that stands still, by the window: being looked at costs it some.
+# CPU of a stopped engine, as a share of the window: observing it costs it some.
 _STILL = 0.001
 _ACCOUNTING = 0.02
 _TICK_NS = 10_000_000
@@ -84,13 +84,13 @@ def _query_check(windows: list[Window]) -> Iterator[Check]:
         Verdict.FAILED,
         f"none that is known of in {len(empty)} of {len(windows)} windows: {', '.join(w.kind for w in empty)}",
         "they have no figures: "
-        + ("the engine used next to no CPU, so it stood still" if len(still) == len(empty)
+        + ("the engine used next to no CPU, so it did not run" if len(still) == len(empty)
            else "the engine's report of finished queries does not cover them"),
     )  # fmt: skip
 
 
 def _accounting_check(plain: list[Window]) -> Iterator[Check]:
-    """The scheduler's CPU time against the process's own account: two counters that must tell the same."""
+    """The scheduler's CPU time against the process's own account: the two must agree."""
     cpu = sum(w.counters.cpu_ns for w in plain)
     accounted = sum(w.counters.accounted_ns for w in plain)
     if not cpu or not accounted:

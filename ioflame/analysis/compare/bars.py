@@ -1,4 +1,4 @@
-"""What bars a verdict although its numbers stand: a twin that differs, a place in the block that does."""
+"""What bars a verdict although its numbers are valid: a twin that differs, or a place in the block that does."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _of_session(session: Session, metric: str) -> float | None:
 
 
 def of_twin(twin: Decision, delta: float) -> list[str]:
-    """Why the verdict is barred, in words; empty where the twin holds still."""
+    """Why the verdict is barred, in words; empty where the twin agrees with its base."""
     found = twin.difference
     if found is None:
         return []
@@ -61,7 +61,7 @@ def of_twin(twin: Decision, delta: float) -> list[str]:
 
 
 def of_position(effect: PositionEffect, delta: float) -> list[str]:
-    """Why the verdict is barred, in words; empty where the place in a block does nothing that matters."""
+    """Why the verdict is barred, in words; empty where the place in a block has no effect that matters."""
     if not _outside(effect.low, effect.high, delta / 2):
         return []
     return [f"the first place in a block differs from the others by {percent(effect.ratio - 1)}"]

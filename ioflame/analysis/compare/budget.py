@@ -31,7 +31,7 @@ class ArmSlices:
     """What one arm gave in one session, slice by slice (a second or a window); each list is resampled on its own.
 
     plain:   of the plain windows: `queries`, `thread_us`, `cpu_us`, as `metrics.slice_columns` gives them; CPU of
-             threads that answer no queries (flush, compaction) is no part of a query's latency
+             threads that answer no queries (flush, compaction) is not in a query's latency
     profile: seconds of the perf windows: weight by category, the same categories in each
     waits:   for each source (off-CPU window, ladder) its slices: `queries` and us of each wait; no wait in two sources
     """

@@ -56,7 +56,7 @@ def with_device_time(figures: Mapping[str, float]) -> dict[str, float]:
     """The figures of a window with `device.lat`, readsPerQuery x io.lat, and `engine.lat`, which is rx.lat less that.
 
     Neither where nothing was read. No `engine.lat` where reads overlap (several in flight a query, readahead) so far
-    that the device's time is above the query's: then it is no part of it.
+    that the device's time is above the query's: it is then not a part of it.
     """
     found = dict(figures)
     if "io.lat" in figures and "rx.lat" in figures:

@@ -8,7 +8,7 @@ host (its id, CPU or kernel)         figures and owner categories, host by host;
 version of ioflame                   everything, once both are folded by one version: `ioflame analyse` where perf.data
                                      is kept; no leaf and no frame otherwise
 
-What bars a comparison whatever the instrument (workload, engine, threads, settings) is told by `what_differs.barriers`.
+Differences that bar any comparison (workload, engine, threads, settings) are listed by `what_differs.barriers`.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ def _apart(name: str, values: Sequence[str]) -> str:
 
 
 def apart(records: Sequence[RunRecord]) -> Apart:
-    """What tells several runs apart, for a page that shows them side by side."""
+    """How several runs differ, for a page that shows them side by side."""
     return Apart(differences(records), barriers(records), comparability(records))

@@ -127,7 +127,7 @@ def difference(sessions: Sequence[SessionSums], confidence: Confidence) -> Diffe
     shrink = sum([1 / s.blocks for s in sessions]) / n
     least = fit.variance * shrink
     freedom = n - 1 if between >= least or fit.freedom < n - 1 else fit.freedom
-    # Where the arms differ in the covariate, the estimate stands away from the data by as much.
+    # Where the arms differ in the covariate, the estimate is extrapolated from the data by as much.
     away = [sum([s.means[i] for s in sessions]) / n for i in range(columns)]
     slope_error = fit.variance * _product(away, [_product(row, away) for row in fit.inverse])
     error = math.sqrt(max(between, least) / n + slope_error)

@@ -22,8 +22,9 @@ def session_orders(
 ) -> list[SessionOrder]:
     """Mirrored blocks: each arm once in a random order, then the same backwards (of two arms ABBA and BAAB).
 
-    A drift that is straight over a block cancels for every pair of arms. Over each run of as many blocks as there are
-    arms every arm stands once in every place, so a place that is slower falls on all alike.
+    A drift that is linear over a block cancels for every pair of arms. Where the blocks of a session are a multiple of
+    the number of arms (and none has a twin), every arm is in every place equally often, so a slower place affects all
+    arms alike.
     twin: a copy of the base that joins every `twin_every`-th block.
     """
     draw = random.Random(seed)

@@ -36,7 +36,7 @@ def plan(variances: Variances, costs: Costs, delta: float, *, power: float = 0.8
     been looked at, up to the last look of the rule.
 
     variances: of a pilot's or a twin's sessions (`Difference.variances`)
-    block_step: blocks a session are a multiple of it, so that each arm stands in each place as often (number of arms)
+    block_step: the blocks of a session are a multiple of it (number of arms), so each arm is in each place as often
     """
     starts = [(s, _closed_form(variances, delta, s, power, block_step)) for s in range(_LOOKS[0], _LOOKS[-1] + 1)]
     within = [start for start in starts if start[1] < _MOST_BLOCKS] or starts[-1:]

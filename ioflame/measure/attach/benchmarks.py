@@ -47,7 +47,7 @@ class Benchmark:
         return found if self.name and len(found) == clients + beside else {}
 
     def counts(self, roles: Mapping[int, str]) -> dict[str, Counted]:
-        """By kind of operation, where a writer's are told from the queries; "" for all together."""
+        """By kind of operation, where a writer's are counted apart from the queries; "" for all together."""
         phase = self.phase
         if phase is None:
             return {}

@@ -37,7 +37,7 @@ from workloads.service import Service
 
 __all__ = ("AttachJob", "AttachOptions", "new_record", "resolve")
 
-# Processes whose files tell the device, and what is mapped the service: a server's are all alike.
+# Processes whose open files show the device and whose mapped files show the service: those of a server are alike.
 _LOOKED_AT = 64
 # perf opens an event for each thread on each CPU: of more than so many it is to sample everybody's, where it may.
 _MOST_EVENTS = 4096
@@ -49,11 +49,11 @@ class AttachOptions:
 
     pids, group: what to watch; asked: the same in the user's words
     seconds:  total length of all windows
-    engine:   of `service_names`; None: what its files tell
+    engine:   of `service_names`; None: found by its mapped files
     rules:    a file of the user's own
-    counts:   what tells the number of its queries, by kind; "" for all kinds together; empty without one
+    counts:   sources of the number of its queries, by kind; "" for all kinds together; empty without one
     symbol:   a function that runs once a query, to be counted for a second now and then; None without one
-    device:   a directory on the device that it uses; None: what its files tell
+    device:   a directory on the device that it uses; None: found by its open files
     budget:   CPU that we may use, as a share of what the target uses in `period`; None without a bound
     period:   in which it is watched once, s
     redact:   hash names in all that is written
@@ -108,7 +108,7 @@ class AttachJob:
 
     @property
     def count(self) -> str:
-        """What tells the number of queries; "" without a count."""
+        """Where the number of queries comes from; "" without a count."""
         of_kinds = self.options.counts.items()
         what = "; ".join(f"{kind}: {count.count.what}" if kind else count.count.what for kind, count in of_kinds)
         return self.redaction.hidden(what) if what and self.redaction is not None else what
@@ -119,7 +119,7 @@ class AttachJob:
         if process is None or not process.alive:
             return None
         if not self.service.extends:
-            # A server stands in its data.
+            # A server runs in its data directory.
             return _ours(process, "cwd") if self.known else None
         found = open_database(process)
         return _ours(process, f"root{found}") if found is not None else None
@@ -162,13 +162,13 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter, planned:
 
 
 def _check_kinds(asked: Iterable[str], rules: Mapping[str, Any]) -> None:
-    """UsageError for a kind of operation that the rules do not tell from others."""
+    """UsageError for a kind of operation that the rules do not recognise."""
     rows = rules["view"].get(OPERATIONS_VIEW, {"category": []})["category"]
     known = list(dict.fromkeys(row["name"] for row in rows))
     for kind in asked:
         if kind and kind not in known:
             raise UsageError(
-                f"--count-of {kind}: the rules tell no such operation from others, but {', '.join(known) or 'none'}",
+                f"--count-of {kind}: the rules recognise no such operation, but {', '.join(known) or 'none'}",
                 means="nothing was attached",
                 mend="--count-of <one of them> CMD, or a view `operations` of your own: --rules FILE",
             )
@@ -202,7 +202,7 @@ def _told_by_files(processes: Iterable[HeldProcess]) -> str | None:
 
 
 def _device(asked: Path | None, processes: Iterable[HeldProcess]) -> Device | None:
-    """The device that most of the open files are on, those that are written to before others; None where there is none.
+    """The device with most of the open regular files and working directories; None where none was found.
 
     asked: a directory on it, which decides
     """
@@ -226,7 +226,7 @@ def _device(asked: Path | None, processes: Iterable[HeldProcess]) -> Device | No
 
 
 def _open_files(process: HeldProcess) -> list[Path]:
-    """Regular files that it has open, and where it stands: a server stands in its data."""
+    """Regular files that it has open, and its working directory: a server runs in its data directory."""
     found = [process.path("cwd")]
     with contextlib.suppress(OSError):
         for file in process.path("fd").iterdir():

@@ -38,7 +38,7 @@ def _process_checks(process: HeldProcess) -> Iterator[Check]:
         (
             "its files",
             "root/",
-            "its files do not tell the service, and libraries in another mount namespace have no names",
+            "its files do not identify the service, and libraries in another mount namespace have no names",
             "sys_ptrace",
         ),
         (

@@ -37,9 +37,9 @@ __all__ = ("WHOLE", "Part", "Watching", "watching")
 class Part:
     """A part of a target's life that is watched alone, such as one benchmark of several.
 
-    goes_on: whether it does; called more than once a second
-    roles:   of threads whose names do not tell them, by tid
-    ended:   in words, what it means that it does not
+    goes_on: whether the part continues; called more than once a second
+    roles:   of threads whose names do not show them, by tid
+    ended:   in words, what it means that the part has ended
     """
 
     goes_on: Callable[[], bool] | None = None
@@ -94,8 +94,8 @@ class Watching:
         self.cost.seconds["count"] = self.used() - before
 
     def _observe(self, name: str, seconds: float, left: float) -> None:
-        """The window of one observer. Where it fails the others go on without it; that the target ends meanwhile is
-        no failure of it."""
+        """The window of one observer. If it fails, the others continue; a target that ends meanwhile is not a failure
+        of the observer."""
         job, windows, run, children = self.job, self.windows, self.run, self.children
         pids = job.target.running
         instrument = INSTRUMENTS[name]
@@ -166,7 +166,7 @@ def watching(
             windows.settle()
         finally:
             if part.goes_on is not None:
-                part.goes_on()  # what an interrupt leaves has the queries that were told since the last look
+                part.goes_on()  # so that an interrupt keeps the queries reported since the last look
             record.windows = windows.windows()
             run.save_series(windows.series())
             _note_target(job, record.target, probe, windows, part.ended)
@@ -194,7 +194,7 @@ def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
 
 def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, windows: AttachedWindows, ended: str) -> None:
     """Into the record: who was seen, and what became of them."""
-    # No sample of a number tells whose it was.
+    # Samples of a process id that was reused may be of either process.
     told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
     told.groups = windows.groups()
     told.ended_lost, told.ignoring = probe.lost, probe.ignoring

@@ -1,4 +1,4 @@
-"""A search from its ends to the commit: prove that the ends differ, then build and measure what tells most a second."""
+"""A search from its ends to the commit: prove that the ends differ, then build and measure the most informative."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def search(going: BisectRun, builds: Builds, measuring: Measuring, reporter: Rep
         record.measured.append(seen)
         going.save()
     if found is None:
-        return _end(going, f"no commit is named: {_likeliest(going, state)}; nothing that is left would tell more")
+        return _end(going, f"no commit is named: {_likeliest(going, state)}; no remaining build would say more")
     return _end(going, _told(going, builds, measuring, found))
 
 
@@ -121,7 +121,7 @@ def _costs(going: BisectRun, builds: Builds) -> Costs:
     timed = [(one.seconds, len(one.ends)) for one in going.record.measured if one.seconds and one.off]
     if not timed:
         return Costs(builds.seconds, _ASSUMED_SESSION, _ASSUMED_BLOCK)
-    # Of few sessions start and blocks cannot be told apart by a fit: half of the least one is its start.
+    # Few sessions are not enough to fit start and blocks: half of the shortest session is taken as its start.
     start = min(seconds for seconds, _ in timed) / 2
     block = sum(max(seconds - start, 0.0) for seconds, _ in timed) / sum(blocks for _, blocks in timed)
     return Costs(builds.seconds, start, block)

@@ -1,4 +1,4 @@
-"""What of the arms differs: it is printed, and bars the verdict where it is no part of the factor."""
+"""How the arms differ: it is printed, and bars the verdict where it does not belong to the factor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_FLAGS = ("setting ", "option ", "threads", "database cache_size", "database 
 def tell_apart(record: Comparison, runs: Mapping[str, RunRecord]) -> None:
     """Fills in what differs, and why there can be no verdict.
 
-    runs: a run of each arm. What follows from the factor is told apart from what does not: of builds, everything of the
+    runs: a run of each arm. What follows from the factor is separated from what does not: of builds, everything of the
     client and its libraries; of a setting, what its flag changes. A flag that one client lacks, and whose lack changes
     nothing, is a part of its build.
     """

@@ -1,4 +1,4 @@
-"""One process of one arm: started, warmed up, stopped and let go on, watched in windows, ended."""
+"""One process of one arm: started, warmed up, stopped and resumed, watched in windows, ended."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class ArmProcess:
         return slot
 
     def observe(self, name: str, seconds: float) -> None:
-        """The window of an observer. Where it fails and the process does not, the others go on without it."""
+        """The window of an observer. If it fails and the process does not, the others continue."""
         watched = self.arm.job.watched(self.run, self._children, self.pid, self._plan)
         try:
             self._schedule.observed(INSTRUMENTS[name].observer(watched), seconds)

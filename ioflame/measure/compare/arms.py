@@ -49,7 +49,7 @@ class PlannedArm:
 
 
 def resolve_arms(options: CompareOptions, reporter: Reporter) -> list[PlannedArm]:
-    """The arms, the base first, the twin last. UsageError for those that are the same or cannot be told apart.
+    """The arms, the base first, the twin last. UsageError for arms that are the same or cannot be distinguished.
 
     The host is checked once, for the base.
     """
@@ -89,7 +89,7 @@ def _with_arm(base: Job, asked: AskedArm, reporter: Reporter) -> Job:
         )
     shape = _shape(asked)
     flags = {name: value for name, value in asked.flags.items() if name not in _SHAPE}
-    # A client that tells no flags refuses what it does not know itself.
+    # A client that does not list its flags rejects unknown ones itself.
     unknown = sorted(flags.keys() - build.flags) if build.flags is not None else []
     if unknown:
         raise UsageError(

@@ -78,7 +78,7 @@ class CommandJob(Job):
 
 @contextlib.contextmanager
 def closed_to_others(directory: Path) -> Iterator[None]:
-    """Within, nobody opens the database: what is copied stays as it is. UsageError where somebody has it open."""
+    """Within, nobody can open the database, so it does not change while copied. UsageError where it is open."""
     path = directory / _LOCK
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -89,7 +89,7 @@ def planned(options: CompareOptions, arms: Sequence[PlannedArm]) -> Comparison:
 def _fitted(record: Comparison, seconds: float, step: int) -> int:
     """Blocks a session, with which the sessions up to the first look are within the time. UsageError where none is.
 
-    step: of which they are a multiple where there is room: each arm stands in each place as often
+    step: the blocks are a multiple of it where there is room, so each arm is in each place as often
     """
     plan = record.plan
     sessions = min(plan.looks[0], plan.sessions)
@@ -146,7 +146,7 @@ def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
         )
 
 
-# What may be another when a comparison goes on: it changes no figure.
+# Options that may differ when a comparison is resumed: they change no figure.
 _FREE = ("out", "quiet")
 
 

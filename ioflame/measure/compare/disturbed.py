@@ -1,4 +1,4 @@
-"""What was amiss in a block, by rules that were fixed before it and look at no query."""
+"""What disturbed a block, by rules that were fixed before it and use no figure of a query."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _SAID = 400
 class Relinked:
     """The links of one session.
 
-    command: of the user's; seed: of the comparison; directory: where the links lie; builds: linked so far, by arm
+    command: of the user's; seed: of the comparison; directory: of the links; builds: linked so far, by arm
     """
 
     command: str
@@ -40,7 +40,7 @@ class Relinked:
     builds: dict[str, EngineBuild] = field(default_factory=dict)
 
     def linked(self, arm: PlannedArm) -> PlannedArm:
-        """The arm as it is linked for this session. MeasurementError where the command makes no client of it."""
+        """The arm as linked for this session. MeasurementError where the command fails or writes no file."""
         if arm.name not in self.builds:
             self.builds[arm.name] = self._built(arm)
         return replace(arm, job=replace(arm.job, build=self.builds[arm.name]))

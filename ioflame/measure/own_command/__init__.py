@@ -1,1 +1,1 @@
-"""A command line of the user's, started as it is and watched while it runs."""
+"""A command line of the user's, started and watched while it runs."""

@@ -18,7 +18,7 @@ __all__ = ("added_words", "command_line")
 def added_words(
     command: StartedCommand, home: CommandRun, reporter: Reporter, *, untouched: bool, counted: bool
 ) -> tuple[Sequence[str], Path | None]:
-    """The words, and the report that db_bench will write: ours, or its own. Both are told.
+    """The added words, which are printed, and the report that db_bench will write, ours or its own.
 
     counted: something else counts its queries
     """
@@ -58,7 +58,7 @@ def _added_to_client(
     counted: bool,
 ) -> Sequence[str]:
     missing = client.missing(command.words) if command.takes else []
-    # A script's own words stand where it puts them; what starts them is its business.
+    # A script places its own words: nothing is put before a script.
     before = client.before if client.line and not command.script else []
     if counted or not client.line:
         return []

@@ -60,7 +60,7 @@ class StartedCommand:
 
     @property
     def words(self) -> Sequence[str]:
-        """What stands behind the program."""
+        """The words after the program."""
         return self.argv[self.place + 1 :]
 
     @property
@@ -89,7 +89,7 @@ def checked_command(words: Sequence[str], client: str | None = None) -> StartedC
     script = bool(_INTERPRETERS.fullmatch(Path(program).name)) or _head(program).startswith(b"#!")
     bench = bench_command(argv[place:], Path.cwd())
     named = CLIENT in Path(program).name
-    # A script's --benchmarks is its own business, unless it stands for db_bench.
+    # --benchmarks of a script is an option of its own, unless the script is named like db_bench.
     if bench is not None and not named and (script or _head(program) != b"\x7fELF"):
         bench = None
     counted = _counted(argv[place:], client) if bench is None or client is not None else None
@@ -138,7 +138,7 @@ def _split(argv: list[str]) -> list[str]:
 
 
 def program_place(argv: Sequence[str]) -> int:
-    """Where in a command line the program stands that does the work, behind those that only start it."""
+    """The place in a command line of the program that does the work, after those that only start it."""
     place = 0
     while place < len(argv) and (takes := _STARTERS.get(Path(argv[place]).name)) is not None:
         found = _behind(argv, place, takes)

@@ -1,4 +1,4 @@
-"""A command of the user's, started as it is: each benchmark of it is watched while it runs, and analysed afterwards."""
+"""A command of the user's: each of its benchmarks is watched while it runs, then analysed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CommandOptions:
     seconds: total length of all windows; None: as long as a benchmark says, or a minute
     warm_up: s before the first window; None: a tenth of what is known of its length
     whole:   watch all of it, and look for no client
-    count:   what else tells the number of queries
+    count:   another source of the number of queries
     lines:   of a client's output are read, which count its queries
     server:  a process that is watched in place of the command; None: the command itself
     log:     a file that gets what it prints; None: as our own streams do
@@ -101,8 +101,8 @@ class WatchedCommand:
         self._uncounted = ""
 
     def start_and_watch(self) -> None:
-        """Until the command has ended, and all that it started. An interrupt is passed on to it, and goes on from here
-        once nothing of it is left."""
+        """Returns once the command and all that it started have ended. An interrupt is passed to the command, and
+        raised again here once nothing of it is left."""
         options = self._options
         if options.report is not None:
             parse = engine_named(DEFAULT_ENGINE).parse_report
@@ -182,7 +182,7 @@ class WatchedCommand:
         self._reporter.warn(f"{end}; nothing was measured: {why}")
 
     def _watch(self, process: HeldProcess) -> None:
-        """All of a client's life. What cannot be watched is told, and lives on."""
+        """Watches a client until it ends. One that cannot be watched is reported, and continues."""
         try:
             server = self._options.server
             target = Target([process.pid], started=True) if server is None else Target([server])
@@ -192,7 +192,7 @@ class WatchedCommand:
             else:
                 self._watch_whole(process, target, bench)
         except IoflameError as error:
-            # Of one that has just ended it is told elsewhere that nothing was measured.
+            # Of one that has just ended, `_tell_unwatched` reports that nothing was measured.
             self.failed = self.failed or process.alive
             if process.alive:
                 self._reporter.warn(f"process {process.pid} is not watched: {error}")

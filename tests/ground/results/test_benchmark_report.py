@@ -1,4 +1,4 @@
-"""What benchmark.sh left becomes relative QPS: the published table to its digits, and what is torn is told."""
+"""Reports of benchmark.sh become relative QPS: the published table to its digits; torn lines are reported."""
 
 from __future__ import annotations
 

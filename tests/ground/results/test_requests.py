@@ -1,4 +1,4 @@
-"""Requests one by one: rows of a file, and what their numbers stand for."""
+"""Requests one by one: rows of a file, and what their numbers mean."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ground.system.own_groups import hierarchy_of
 
 pytestmark = pytest.mark.needs("cpu_group")
 
-# A fiftieth of a CPU. Its child burns until the kernel has held it up; then it says so, and waits to be told to go on.
+# A fiftieth of a CPU. Its child burns until the kernel has throttled it; then it prints its group and waits for input.
 _HELD = """
 import subprocess, sys
 from ground.system.cpu_limit import limited_cpus

@@ -85,7 +85,7 @@ def test_a_stopped_process_stands_still_with_all_its_threads_and_goes_on(tmp_pat
         assert held.go_on()
         until(lambda: ran_ns(held) >= before + 1_000_000, as_long_as=lambda: held.alive)
         held.stop()
-    # Asked to end while it was stopped: it is let go on, so that it can.
+    # Asked to end while it was stopped, and continued so that it can.
     assert child.returncode == -signal.SIGTERM
     assert not held.go_on()
 

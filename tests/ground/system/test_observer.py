@@ -11,7 +11,7 @@ from tests.until import until
 
 
 class Failing(NullObserver):
-    """An observer that can't end well when it is ended early, as a tracer that was told nothing."""
+    """An observer that fails when it is ended early, as a tracer that has got no orders."""
 
     def __init__(self) -> None:
         self.detached = 0

@@ -110,7 +110,7 @@ def test_a_bound_on_cpus_is_held_or_says_why_it_is_not() -> None:
     group = hierarchy_of("cpu")
     with limited_cpus(1000.0) as why:
         within = hierarchy_of("cpu")
-    # Whoever may not make a group is told, and stays where it was.
+    # Without the right to make a group there is a reason, and the process stays in its group.
     assert within == group if why else group is not None
     assert hierarchy_of("cpu") == group
 

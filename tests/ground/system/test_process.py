@@ -179,7 +179,7 @@ def test_what_hangs_is_not_waited_for() -> None:
         assert not child.await_answer(answers, 1000, quiet=0.2)
         os.close(answers)
         os.close(never)
-        # What stands still cannot act on what asks it to end: it is let go on for that.
+        # A stopped process cannot act on SIGTERM: `stop` continues it.
         assert child.stop(grace=1000) == -signal.SIGTERM
 
 

@@ -18,7 +18,7 @@ def test_a_number_that_came_round_again_keeps_no_directory(tmp_path: Path, monke
         named = re.fullmatch(r"ioflame-(\d+)-(\d+)-(\w+)", place.name)
         assert named is not None and int(named[1]) == os.getpid()
     assert not place.exists()
-    # Of a process with our number that began a tick earlier, and of one that is at work and has not locked its own yet.
+    # Of a process with our pid that began a tick earlier, and of a running one that has not locked its own yet.
     earlier = tmp_path / f"ioflame-{named[1]}-{int(named[2]) - 1}-{named[3]}"
     ours = tmp_path / f"ioflame-{named[1]}-{named[2]}-{named[3]}"
     for path in (earlier, ours):

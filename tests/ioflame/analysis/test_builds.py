@@ -65,7 +65,7 @@ def test_a_category_that_a_build_inlined_away_has_moved() -> None:
     blind = moved_rows(rows, base_inlines=True, arm_inlines=False)
     # What its caller gained may be no more than that; what gained far more has a difference of its own.
     assert blind == {"bloom": "moved", "IBI:Sk": "moved?"}
-    # A build that tells its inlined functions has no such frames because it has no such work.
+    # A build whose debug information has inlined functions lacks such frames because it does no such work.
     assert moved_rows(rows, base_inlines=True, arm_inlines=True) == {}
     assert moved_rows([row("bloom", 0.0, 0.5)], base_inlines=False, arm_inlines=True) == {"bloom": "moved"}
 
@@ -79,5 +79,5 @@ def test_rows_that_one_engine_cannot_part_are_compared_as_their_sum() -> None:
     assert summed_rows(leveldb, rocksdb) == {"IBI:Sk": "IBI+DBI:Sk", "DBI:Sk": "IBI+DBI:Sk"}
     # libc and k are no rows; who has the parts has no need of the sum.
     assert summed_rows(rocksdb, leveldb) == {} == summed_rows(leveldb, leveldb)
-    # What both can tell is one row under one name.
+    # What both distinguish is one row under one name.
     assert {"fault", "libc+k", "checksm", "LRU", "bloom", "File"} <= leveldb & rocksdb

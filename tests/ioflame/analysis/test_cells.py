@@ -1,4 +1,4 @@
-"""Published tables through the experiments' own columns and proofs: what has to hold here holds of them."""
+"""Published tables through the experiments' own columns and proofs: they meet what the experiments expect."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_what_is_expected_is_judged_by_the_interval_of_the_ratio_or_not_at_all()
     assert at_least_3([400.0], (390.0, 410.0)) is True
     assert at_least_3([292.0, 310.0, 275.0]) is None
     assert at_least_3([200.0, 210.0, 190.0]) is False
-    # Three pairs have to hold, one of them does not: 400 to 200 falls.
+    # Both pairs have to rise, and one does not: 400 to 200 falls.
     values: dict[str, float | None] = {"a": 100.0, "b": 400.0, "c": 200.0}
     spreads = {cell: spread_of([value], (value * 0.9, value * 1.1)) for cell, value in values.items() if value}
     rises = judge("rises", values, {}, 0.0, 0.0, spreads)
@@ -300,7 +300,7 @@ def test_published_leveldb_figures_are_beside_ours_and_meet_what_has_to_hold() -
     of = experiment("leveldb")
     assert (of.builds, [cell.engine for cell in of.cells]) == (["leveldb", "rocksdb"], ["leveldb", "rocksdb"] * 2)
     assert [of.shape(cell, 1000).num_keys for cell in of.cells] == [1000, 1000, 4000, 4000]
-    # The base stands first and last of each size.
+    # The base is run first and last of each size.
     assert [run.cell.engine for run in of.runs(1)] == ["leveldb", "rocksdb", "leveldb"] * 2
     rates = [column.name for column in of.columns if column.metric == "qps"]
     columns = {"leveldb": "leveldb_ops", "rocksdb": "rocksdb_nostats_ops"}

@@ -251,7 +251,7 @@ def test_waits_for_a_cpu_and_for_locks_are_per_query_of_the_threads_at_work(run:
     assert (cpu.name, cpu.us.n) == ("more threads than CPUs", 4)
     assert cpu.us.estimate == pytest.approx(1600.0)
     assert cpu.sentence.startswith("1600.0 [1600.0, 1600.0] of 4000.0 us a query are spent runnable")
-    assert "4 threads are at work" in cpu.sentence
+    assert "4 threads are working" in cpu.sentence
     assert locks.name == "locks"
     assert locks.us.estimate == pytest.approx(800.0)
     assert locks.frame == "rocksdb::LRUCacheShard::Lookup" and locks.frame in locks.sentence

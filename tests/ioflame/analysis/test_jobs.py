@@ -76,7 +76,7 @@ def test_intervals_are_the_parts_of_jobs_by_the_kernels_threads() -> None:
         (8, 3 * second, 3 * second + 400 * MS, PARTS * place(3) + ACCOUNT),
         (8, 3 * second + 400 * MS, 3 * second + 500 * MS, PARTS * place(3) + AFTER),
     ]
-    # Of what runs on nothing is told; deleting ends where it ended.
+    # A job that has not ended has no interval; deleting lasts until its last file was gone.
     assert [one[1:3] for one in found if one[0] == 9] == [
         (2 * second, 3900 * MS), (3900 * MS, 4 * second), (4 * second, 4250 * MS)
     ]  # fmt: skip
@@ -185,5 +185,5 @@ def test_requests_are_the_jobs_of_their_thread_or_of_the_file_that_a_job_made() 
     flushes, merged = job_requests(recorded(), told, rows, identity)
     assert merged == JobDevice("compaction", 1, 1, 8 * MIB, 1, 100, second // 2, 2, 78, second, 1, second // 2)
     assert flushes == JobDevice("flush", 0, 12, 78 * MIB, writes=1, write_bytes=30, write_ns=second // 2)
-    # What lies in no window of requests has no row.
+    # Jobs outside the window of requests have no row.
     assert job_requests(recorded(), replace(told, start_ns=13 * second), rows, identity) == []

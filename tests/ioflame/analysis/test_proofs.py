@@ -51,7 +51,7 @@ def test_a_tree_that_changed_while_it_was_read_fails() -> None:
 
 
 def test_why_the_log_says_nothing_of_compactions() -> None:
-    """An engine that was ended has not printed its statistics; only one that came to its end prints others."""
+    """A killed engine has not printed its statistics; only one that exited by itself can have printed other ones."""
     record = run_record()
     record.windows, record.database = [window("plain")], DatabaseFacts(levels=ONE, levels_after=ONE)
 

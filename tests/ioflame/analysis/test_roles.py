@@ -35,7 +35,7 @@ def test_a_writer_is_the_first_thread_that_the_client_starts_for_its_queries() -
                      17: "compaction"}  # fmt: skip
     alone = roles_of_threads(BACKGROUND, 3, with_writer=False, writes=True)(NAMES, 10)
     assert [tid for tid, role in alone.items() if role == "writer"] == [14, 15, 16]
-    # A client that names its threads tells by that alone.
+    # The threads of a client that names them have their roles by name alone.
     named = roles_of_threads({**BACKGROUND, "r": "reader"}, 0, with_writer=False, writes=False)
     assert named({10: "bench", 11: "low0", 13: "bench", 14: "r 0"}, 10)[14] == "reader"
     assert "writer" not in named(NAMES, 10).values()
@@ -111,7 +111,7 @@ def test_stalls_are_asked_of_an_engine_that_counts_them() -> None:
 
 
 def test_the_waits_of_a_query_are_those_of_its_threads() -> None:
-    """A writer beside the readers waits for its log: that is no part of a Get's latency."""
+    """A writer beside the readers waits for its log: a Get's latency does not contain that wait."""
     off = observers.off_cpu()
     alone = run_record()
     assert [one.tid for one in serving_threads(off, alone)] == [1, 2]

@@ -10,7 +10,7 @@ from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
 
 
 def test_groups_are_cut_by_weight_and_means_are_weighted() -> None:
-    # Scores 1 to 10; the first five stand for ten each.
+    # Scores 1 to 10; the first five weigh ten each.
     samples = [Scored(score, 10.0 if score <= 5 else 1.0, score % 2, (float(score), 1.0)) for score in range(1, 11)]
     groups = ScoredGroups(samples, 2, Cuts(0.97))
     # 55 in all: 97 % are reached at the ninth, 40 % and 60 % at the third and the fourth.

@@ -124,7 +124,7 @@ def test_a_share_is_as_uncertain_as_its_seconds_differ_not_as_its_samples_are_ma
 def test_intervals_cover_the_truth_about_as_often_as_they_say(repeats: int) -> None:
     """150 experiments of noisy slices around 0.3: the 95 % interval holds 0.3 in at least 80 % of them.
 
-    With repeats, each has its own level too; slices of one repeat alone could not tell how far that is from 0.3.
+    With repeats, each has its own level too; slices of one repeat alone do not show how far that is from 0.3.
     """
     draw = random.Random(7)
     held = 0

@@ -83,7 +83,7 @@ def test_the_five_verdicts_in_their_words() -> None:
     assert verdict(noisy(0.0, 0.2, 4)).startswith("undecided (")
     barred = compare(noisy(-0.05, 0.005, 8), "A", "B", VerdictRule(), COSTS, bars=["another kernel"])
     assert barred.decisions["qps"].verdict == "not comparable (another kernel)"
-    # The numbers stand, whatever bars the verdict.
+    # The numbers are kept, whatever bars the verdict.
     assert barred.decisions["qps"].difference is not None
     assert barred.decisions["qps"].bound.startswith("no difference larger than 5")
 
@@ -158,7 +158,7 @@ def test_a_slow_first_place_costs_no_precision_and_bars_the_verdict() -> None:
 
 
 def test_dropped_blocks_leave_no_place_in_the_difference() -> None:
-    """A base that stands first three times in four, where the first window has a fifth less: nothing but the place."""
+    """The base is first in 3 blocks of 4, or 2 of 3, and the first window has a fifth less: the place is no change."""
     draw = Random(8)
 
     def block(order: str) -> list[ArmWindow]:
@@ -218,7 +218,7 @@ def test_undecided_names_its_price_and_a_noisier_figure_a_higher_one() -> None:
 
 
 def test_chance_among_many_cells_is_no_difference() -> None:
-    """A p of 0.04 over all looks stands alone; among twenty cells that see nothing it is what chance gives."""
+    """A p of 0.04 over all looks is a difference in one cell alone; among 21 cells, 19 of them null, it is chance."""
     difference = compare(noisy(0.05, 0.01, 4), "A", "B", VerdictRule(), COSTS).decisions["qps"].difference
     assert difference is not None
 
@@ -230,7 +230,7 @@ def test_chance_among_many_cells_is_no_difference() -> None:
     found = false_discovery([lone, clear, *[null] * 19])
     assert [one.outcome for one in found[:3]] == [Outcome.UNDECIDED, Outcome.IMPROVED, Outcome.UNDECIDED]
     assert found[0].verdict == "undecided (chance, among the 21 cells of this table)"
-    # What one arm is told, chance explains where there are three.
+    # What is a difference for one arm alone, chance explains among three arms.
     assert among_arms([{"qps": lone}]) == [{"qps": lone}]
     assert [one["qps"].outcome for one in among_arms([{"qps": lone}, {"qps": null}, {"qps": null}])] == [
         Outcome.UNDECIDED

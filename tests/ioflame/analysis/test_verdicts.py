@@ -138,7 +138,7 @@ WORKING = {"cpu_ns": 5 * 10**8, "queries": 9000}
     ("windows", "expected", "says"),
     [
         ([WORKING, WORKING, WORKING], Verdict.OK, "in each of the 3 windows"),
-        ([STILL, STILL, STILL], Verdict.FAILED, "stood still"),
+        ([STILL, STILL, STILL], Verdict.FAILED, "did not run"),
         # What its report said before and after a standstill is no query within it.
         ([WORKING, {**STILL, "queries": 1800}, WORKING], Verdict.FAILED, "in 1 of 3 windows: perf"),
         ([WORKING, WORKING, {"cpu_ns": 5 * 10**8}], Verdict.FAILED, "does not cover them"),

@@ -168,7 +168,7 @@ def test_runs_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     other = Run.create(tmp_path, replace(record(tools={"engine_artifact": "a"}), threads=4))
     assert main(["compare", directories[0], str(other.directory)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "not comparable (threads differs)"
-    # What another event counted stands apart; what the client and the scheduler counted does not.
+    # Profiles of different events are shown separately; what the client and the scheduler counted is compared.
     profile = record().profile
     assert profile is not None
     cycles = record(tools={"engine_artifact": "b"}, profile=replace(profile, event="cycles", unit="cycles"))

@@ -18,7 +18,7 @@ from tests.places import ROOT
 from tests.viz.runs import record
 
 ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
-# What stands in a suggested command and is no name of a file or of anybody's choice: numbers, and words of ours.
+# Expressions in suggested commands that are no file names and no names users choose: numbers, and words of ours.
 WORDS = {
     "client", "crate", "fitting", "keys", "known", "latency.device.name", "least", "most", "name", "option",
     "options.threads", "moving[0]", "package", "pid", "pids[0]", "process.pid", "recording.name",

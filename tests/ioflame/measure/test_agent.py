@@ -208,7 +208,7 @@ def _stopped_asleep(pid: int) -> bool:
 
 
 def test_what_came_due_while_the_host_slept_is_missed(tmp_path: Path) -> None:
-    """Stopped for five periods of 3 s while it waits, and let go on: it takes one in each again, none of the five."""
+    """The agent is stopped for five periods of 3 s while it waits: it takes none for these, then one a period again."""
     (tmp_path / "p.pb.gz").write_bytes(profile(1))
     turns = tmp_path / "turns"
     service = f'name = "db"\npprof = "{(tmp_path / "p.pb.gz").as_uri()}"\nseconds = 2.9'

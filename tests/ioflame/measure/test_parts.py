@@ -33,7 +33,7 @@ QUIET = Reporter(quiet=True)
 
 
 class Kept(NullObserver):
-    """Keeps what it was told, in order."""
+    """Records the calls made to it, in order."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

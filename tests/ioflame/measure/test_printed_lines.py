@@ -66,7 +66,7 @@ def test_a_script_is_a_client_by_its_own_name_and_gets_options_only_then(program
 
 
 def test_lines_are_counted_while_they_pass(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A client that prints two lines, and ends once it is told to."""
+    """A client that prints two counted lines, and ends once the test writes to its FIFO."""
     os.mkfifo(tmp_path / "end")
     script = (
         "echo result; echo 'progress: 1.0 s, 100.0 tps, x' >&2; echo 'progress: 2.0 s, 100.0 tps, x' >&2; "

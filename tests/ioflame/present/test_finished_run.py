@@ -152,7 +152,7 @@ def test_folded_text_of_a_run_is_told_from_that_of_others(made: Run, tmp_path: P
     ("data", "event", "error", "says"),
     [
         (b" \n", None, MeasurementError, "the input is empty"),
-        (b"a;b 1\n", "cycles", UsageError, "folded text does not tell its event"),
+        (b"a;b 1\n", "cycles", UsageError, "folded text has no event"),
         (b"a;b 1 2\nc;d 3 4\n", None, UsageError, "every line ends in two numbers"),
         (b"PERFILE2" + bytes(200), None, UsageError, "which a pipe cannot reach"),
     ],

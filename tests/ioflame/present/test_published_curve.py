@@ -32,14 +32,14 @@ def test_a_change_of_the_compiler_is_said_beside_a_change_of_the_version() -> No
     ("low", "high", "published", "said"),
     [
         (1.10, 1.30, 1.18, "agrees"),
-        (0.90, 1.30, 1.18, "cannot be told"),
+        (0.90, 1.30, 1.18, "cannot be decided"),
         (0.97, 1.04, 1.01, "agrees"),
-        (0.80, 1.20, 1.00, "cannot be told"),
+        (0.80, 1.20, 1.00, "cannot be decided"),
         (0.90, 1.05, 1.18, "differs"),
-        (0.98, 1.05, 1.06, "cannot be told"),
+        (0.98, 1.05, 1.06, "cannot be decided"),
         (1.03, 1.20, 1.02, "agrees"),
-        (0.60, 0.99, 1.005, "cannot be told"),
-        (None, None, 1.18, "cannot be told"),
+        (0.60, 0.99, 1.005, "cannot be decided"),
+        (None, None, 1.18, "cannot be decided"),
     ],
 )
 def test_what_agrees_is_told_by_the_interval(
@@ -59,9 +59,9 @@ def test_a_version_stands_beside_its_own_or_a_patch_of_its_minor_version() -> No
     # Over the base that was measured here; of a version that nobody published its neighbours are beside it.
     assert found.rows == [
         ["readww", "9.10.0", "0.90", "", "1.00, 0.95", "7.10.2, 10.5.5", "not published"],
-        ["readww", "10.5.1", "0.97", "[0.90, 1.01]", "0.95", "10.5.5", "cannot be told"],
+        ["readww", "10.5.1", "0.97", "[0.90, 1.01]", "0.95", "10.5.5", "cannot be decided"],
     ]
-    assert summary.heads == ("test", "agrees", "differs", "cannot be told", "not published")
+    assert summary.heads == ("test", "agrees", "differs", "cannot be decided", "not published")
     assert summary.rows == [["readww", "", "", "10.5.1", "9.10.0"], ["all 2", "0", "0", "1", "1"]]
     assert published_ratios(curve, "byrx", table, versions) == {"readww": {"10.5.1": pytest.approx(1.17 / 1.23)}}
     # Where none of the builds was published there is no mark to explain.

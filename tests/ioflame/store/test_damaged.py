@@ -190,7 +190,7 @@ def test_what_counts_twice_is_named(store: Store) -> None:
     whole = sorted(store.directory.glob("v1/samples/*/*.parquet"))[0]
     (whole.parents[1] / "day=2020-01-01").mkdir()
     shutil.copy(whole, whole.parents[1] / "day=2020-01-01" / "another.parquet")
-    assert Store(store.directory).check() == [f"samples of {whole.stem} lies in several files: rm it, and add it again"]
+    assert Store(store.directory).check() == [f"samples of {whole.stem} is in several files: rm it, and add it again"]
     (whole.parents[1] / "day=2020-01-01" / "another.parquet").unlink()
     store.compact()
     next(whole.parent.glob("*.replaces.json")).unlink()

@@ -276,7 +276,7 @@ mod tests {
         }
         let below = |rank: u32| (f64::from(rank) / 100.0).powf(0.35);
         let shares: Vec<f64> = (1..=100).map(|rank| below(rank) - below(rank - 1)).collect();
-        // Of a law that goes on beyond the last rank, the part within: the same.
+        // A law that has ranks beyond the last gives the same shares within.
         for a in [0.0, 0.1] {
             let power = Power::new(100, a, 0.35);
             assert!(misfit(&shares, |random| power.next(random)) < 1.5, "a {a}");

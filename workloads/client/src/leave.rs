@@ -1,4 +1,4 @@
-//! How the client ends while threads of it, or of the engine, go on.
+//! How the client ends while threads of it, or of the engine, are still running.
 
 use observer::Failure;
 use std::io::{Write, stderr};

@@ -47,7 +47,7 @@ pub struct Taken {
     pub operations: u64,
 }
 
-/// How a thread came to an operation that is due.
+/// What a thread did until an operation was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// It was busy when the operation became due.
@@ -273,7 +273,7 @@ mod tests {
         let service = 100_000.0;
         for load in [0.5, 0.8, 0.9] {
             let expected = service * 100_f64.ln() / (1.0 - load);
-            // Latencies of 2 (1 + load) / (1 - load)^2 operations in a row tell as much as one that depends on no other.
+            // 2 (1 + load) / (1 - load)^2 latencies in a row hold as much information as one independent latency.
             // With so many operations the p99 has a standard deviation of 1 %.
             let in_a_row: f64 = 2.0 * (1.0 + load) / (1.0_f64 - load).powi(2);
             let count = (in_a_row * 0.99 / 0.01 / (0.01 * 100_f64.ln()).powi(2)) as u64;

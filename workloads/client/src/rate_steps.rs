@@ -1,5 +1,5 @@
-//! A rate that changes with time: `--arrival_steps=FILE`, lines of `SECONDS FACTOR`, from the first to the last and over
-//! again. A factor multiplies the rate that was asked for; 0 is a pause.
+//! A rate that changes with time: `--arrival_steps=FILE`, lines of `SECONDS FACTOR`, from the first to the last and
+//! over again. A factor multiplies the rate that was asked for; 0 is a pause.
 //!
 //! Arrivals are drawn at the rate itself, in a time of their own that runs as fast as the factor says; `clock_ns` is
 //! where that lies on the clock.
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn steps_follow_one_another_and_begin_again() {
         let steps = RateSteps::parse("2 1 # the rate itself\n\n1 0\n1 4\n").unwrap();
-        // Of the 4 s of a round two run as the clock does, one stands, one runs four times as fast.
+        // Of the 4 s of a round two run at the speed of the clock, one does not advance, one runs four times as fast.
         for (own, clock) in
             [(0.0, 0.0), (1.5, 1.5), (2.0, 3.0), (4.0, 3.5), (6.0, 4.0), (7.0, 5.0), (61.0, 41.0)]
         {

@@ -1,4 +1,4 @@
-//! One benchmark: its threads stand at the gate, begin together, and are counted until all have ended.
+//! One benchmark: its threads wait at a barrier, begin together, and are counted until all have ended.
 
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::engines::{Nothing, Store};

@@ -14,7 +14,7 @@ __all__ = ("relation_of", "titled")
 
 _DATABASES = "SELECT datname FROM pg_database WHERE datallowconn"
 # The path below the data directory without segment and fork, and database.schema.relation. What is shared by all
-# databases (global/) is in each. A TOAST table is told by the table whose long values it holds.
+# databases (global/) is in each. A TOAST table is named after the table whose long values it holds.
 _RELATIONS = """
 SET client_encoding = 'UTF8';
 SELECT pg_relation_filepath(c.oid),
@@ -49,7 +49,7 @@ def titled(files: StoredFiles, connection: str) -> StoredFiles:
     if listed.returncode != 0:
         raise MeasurementError(
             f"psql did not say which databases there are: {listed.errors[-300:] or 'no error output'}",
-            means="relations have no names; their files are told by their paths",
+            means="relations have no names; their files are named by path",
             mend=shlex.join(["psql", "-Xw", "-d", connection, "-c", _DATABASES]),
         )
     titles: dict[str, str] = {}

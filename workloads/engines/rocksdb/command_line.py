@@ -19,7 +19,7 @@ __all__ = (
 
 CLIENT = "db_bench"
 EXAMPLE = f"ioflame run -- ./{CLIENT} --benchmarks=readrandom --use_existing_db"
-# Where it is told to write its queries by second, where it does not say so itself.
+# The report of queries by second that is added to a command line that names none.
 REPORT = f"{CLIENT}.report.csv"
 # What runs once a query, by the kind of query.
 FUNCTIONS = {
@@ -58,7 +58,7 @@ _DEFAULT_NUM = 1_000_000
 _MOST_FLAGFILES = 4
 # Of 7.8: what a flag is that was not given.
 _DEFAULT_CACHE, _DEFAULT_KEY, _DEFAULT_VALUE, _DEFAULT_BLOCK = 32 << 20, 16, 100, 4096
-# A writer's operations are told from the queries by its own lines, one a second.
+# A writer prints its own lines, one a second: they separate its operations from the queries.
 _WRITERS_LINES = {"stats_interval_seconds": "1", "stats_per_interval": "0"}
 # Of the flags that are read here, those that take no second word: in `--use_direct_reads 0` the 0 is nobody's.
 _BOOLEAN = ("use_existing_db", "use_direct_reads", "disable_wal", "manual_wal_flush", "histogram")
@@ -84,7 +84,7 @@ class BenchCommand:
 
     @property
     def benchmarks(self) -> list[str]:
-        """Those that write a report, in their order, each as often as it is repeated; empty where none is named."""
+        """Those that write a report, in order, one entry for each of their runs; empty where none is named."""
         found = []
         for word in self.flags.get("benchmarks", "").split(","):
             name, _, more = word.strip().partition("[")
@@ -291,7 +291,7 @@ def differing_flags(commands: Sequence[BenchCommand]) -> dict[str, list[str]]:
 
 
 def _set_for_each() -> set[str]:
-    """What a comparison sets for every process: for how long it runs, and what is told of it."""
+    """The flags that a comparison sets for every process: how long it runs, and its report."""
     return {"duration", "report_file", "report_interval_seconds"}
 
 

@@ -129,7 +129,7 @@ class RocksDB(Engine):
                 mend=Setting.DB_BENCH.to(f"<{self.about.versions}>"),
             )
         sizes = [LevelSize(int(row["Level"]), int(row["Files"]), int(row["Size(MB)"])) for row in levels]
-        # `memstats` stands before `levelstats`: the last two lines are of the same moment.
+        # `memstats` is printed before `levelstats`: the last two lines are of the same moment.
         entries = [int(count) for count in _MEMTABLE_ENTRIES.findall(log)[-2:]]
         return Tree([level for level in sizes if level.files], sum(entries) if entries else None)
 

@@ -66,7 +66,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Running:
-    """What is at work at the end of a LOG. flushed: numbers of the files; levels: into which compactions write"""
+    """flushed: numbers of the files of all flushes in a LOG; levels: into which unfinished compactions write"""
 
     flushed: frozenset[int] = frozenset()
     levels: frozenset[int] = frozenset()
@@ -94,7 +94,7 @@ def log_texts(log: Path, begin: float, skip: Mapping[int, int] | None = None, mo
 
 
 def running(log: str) -> Running:
-    """Jobs without an end; LOG is some seconds late."""
+    """Flushes that began, and compactions without an end; LOG is some seconds late."""
     levels = {int(job): int(level) for job, level in _COMPACTING.findall(log)}
     ended = {event["job"] for event in events(log) if event.get("event") == "compaction_finished"}
     flushed = frozenset(map(int, _FLUSHING.findall(log)))

@@ -258,7 +258,7 @@ def read_jobs(directory: Path, begin: float, end: float) -> Jobs | None:
         tuple(sorted((state for one in read for state in one.states), key=lambda state: state.at)),
         min(one.until for one in read),
         tuple(notes),
-        # Of several databases nobody could tell whose writers wait.
+        # With several databases it is unknown whose writers wait.
         read[0].held_back if len(read) == 1 else (),
     )
 

@@ -1,7 +1,7 @@
 """Records of the log format that MANIFESTs and write-ahead logs share: RocksDB's and LevelDB's.
 
-A file is blocks of 32 KiB. A record lies in one fragment (FULL), or in several (FIRST, MIDDLE..., LAST); a fragment
-lies in one block, behind a header of 7 bytes: masked crc32c (4), length (2), type (1); 11 where a file is used again:
+A file is blocks of 32 KiB. A record is one fragment (FULL), or several (FIRST, MIDDLE..., LAST); a fragment is within
+one block, behind a header of 7 bytes: masked crc32c (4), length (2), type (1); 11 where a file is used again:
 also the number of its log (4). Fewer than 7 bytes at a block's end are filled (db/log_format.h; LevelDB's
 doc/log_format.md).
 """

@@ -1,9 +1,9 @@
-"""RocksDB's MANIFEST, and LevelDB's: which table files lie in which level, edit by edit.
+"""RocksDB's MANIFEST, and LevelDB's: which table files are in which level, edit by edit.
 
 Each record is an edit: fields behind their tags, numbers as varints (db/version_edit.h's Tag and NewFileCustomTag;
 LevelDB has tags 1 to 9 of the same meaning). Read from 6.29 to 11; a tag of a later release that may be passed over has
 a bit set and a length behind it, at any other the reading ends. Checksums are looked at only where an edit cannot be
-read, to tell damage from a newer format: in Python they take longer than all else.
+read, to distinguish damage from a newer format: in Python they take longer than all else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAY_BE_PASSED_OVER = 1 << 13
 # Below that bit, and without a length all the same: as 6.x and some of 7 write them.
 _OLD_BLOB_FILE, _OLD_BLOB_GARBAGE = _MAY_BE_PASSED_OVER + 2, _MAY_BE_PASSED_OVER + 3
 _OLD_WAL_ADDITION, _OLD_WAL_DELETION = _MAY_BE_PASSED_OVER + 4, _MAY_BE_PASSED_OVER + 5
-# Fields of a new file: the last, the folder it lies in, and the bit that says that a reader has to know a field.
+# Fields of a new file: the last, the folder it is in, and the bit of a field that a reader has to know.
 _END_OF_FILE, _PATH, _MUST_BE_KNOWN = 1, 65, 1 << 6
 _END_OF_BLOB, _END_OF_WAL, _SYNCED_SIZE = 0, 1, 2
 _LONGEST_VARINT = 10
@@ -40,7 +40,7 @@ class EditError(Exception):
 
 
 class NewFile(NamedTuple):
-    """A table file that an edit adds. path: which of the database's folders it lies in, 0 the first"""
+    """A table file that an edit adds. path: which of the database's folders it is in, 0 the first"""
 
     number: int
     level: int
@@ -77,7 +77,7 @@ class Edit:
 
 
 class TableFile(NamedTuple):
-    """A table file of a version: its level, the number of its column family, size in B, and the folder it lies in."""
+    """A table file of a version: its level, the number of its column family, size in B, and the folder it is in."""
 
     level: int
     family: int
@@ -329,7 +329,7 @@ class Version:
         return number in self.files or number in self.gone
 
     def copy(self, kept: Container[int]) -> Version:
-        """One of its own to go on with."""
+        """An independent copy, to which further edits can be applied. kept: as of `Version`"""
         return Version(dict(self.families), kept, dict(self.files), dict(self.gone), dict(self.blobs))
 
     def family_of(self, number: int) -> str:

@@ -1,7 +1,7 @@
 """The files of RocksDB's databases, and of LevelDB's: levels by the MANIFEST, parts by the tables' ends, jobs by LOG.
 
-Nothing is locked or written: a database at work goes on meanwhile. So names are listed first and the MANIFEST is read
-after them, and what it has beyond the list is looked for once more.
+Nothing is locked or written: a database in use keeps running meanwhile. So names are listed first and the MANIFEST is
+read after them, and files that it has beyond the list are looked for once more.
 """
 
 from __future__ import annotations

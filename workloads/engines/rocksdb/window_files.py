@@ -165,7 +165,7 @@ def _read_logs(history: _History, before: LogPlace | None, after: LogPlace | Non
         history.running = running(text)  # of the last process
         for table in logged_tables(text).values():
             known = history.version.knows(table.number)
-            # Of an earlier one of the same number in another process's LOG nothing is told.
+            # Not an earlier file of the same number, from another process's LOG.
             if table.at >= begin or known:
                 history.logged[table.number] = table
             if table.at >= begin and (table.made_by or not known):

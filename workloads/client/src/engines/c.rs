@@ -38,7 +38,7 @@ pub unsafe fn text(text: *mut c_char, free: Free) -> Option<String> {
     }
 }
 
-/// Key or value of the place that an iterator is at; `of` tells which.
+/// Key or value at an iterator's position; `of` is the function that reads either.
 ///
 /// # Safety
 /// The iterator is at some place, and stays there while the bytes are used.

@@ -309,7 +309,7 @@ impl Session for LevelDbSession<'_> {
 
     fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure> {
         let mut error = null_mut();
-        // SAFETY: an iterator of our own; key and value are looked at while it stands on them.
+        // SAFETY: an iterator of our own; key and value are read before it moves on.
         unsafe {
             let iterator = leveldb_create_iterator(self.store.db, self.store.reading);
             leveldb_iter_seek(iterator, key.as_ptr(), key.len());

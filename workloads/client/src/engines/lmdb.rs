@@ -77,7 +77,7 @@ const NEXT: c_int = 8;
 const PREVIOUS: c_int = 12;
 const SET_RANGE: c_int = 17;
 const READERS: c_uint = 1000;
-/// A cache line for each reader, and what stands before them.
+/// A cache line for each reader, and the header before them.
 const LOCK_BYTES: libc::off_t = READERS as libc::off_t * 64 + 4096;
 const MODE: libc::mode_t = 0o644;
 

@@ -185,9 +185,8 @@ impl RocksDb {
         Ok(self.property("rocksdb.stats")? + &tickers.unwrap_or_default())
     }
 
-    /// As db_bench's: the files of L1 go on to L2. The C interface knows no such thing, and in a tree of dynamic
-    /// levels L1 is
-    /// empty until the data are large.
+    /// As db_bench's: compacts the files of L1 into L2. The C interface cannot do that, and in a tree of dynamic levels
+    /// L1 is empty until the data are large.
     fn compact1(&self) -> Result<String, Failure> {
         if self.is_zero("rocksdb.num-files-at-level1")? {
             return Ok(String::new());
@@ -327,7 +326,7 @@ impl Session for RocksDbSession<'_> {
     fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure> {
         let RocksDb { api, db, reading, .. } = self.store;
         let mut error = null_mut();
-        // SAFETY: an iterator of our own; key and value are looked at while it stands on them.
+        // SAFETY: an iterator of our own; key and value are read before it moves on.
         unsafe {
             let iterator = (api.create_iterator)(*db, *reading);
             (api.iter_seek)(iterator, key.as_ptr(), key.len());

@@ -6,7 +6,7 @@ use observer::Failure;
 use std::ffi::{CString, c_int};
 use std::path::PathBuf;
 
-/// What db_bench sets unless it is told otherwise, where RocksDB's own default is another.
+/// What db_bench sets by default, where RocksDB's own default is another.
 const OF_DB_BENCH: &str = "enable_pipelined_write=true;table_cache_numshardbits=4;delayed_write_rate=8388608;\
                            hard_pending_compaction_bytes_limit=137438953472;";
 const TABLES_OF_DB_BENCH: &str = "index_shortening=kShortenSeparatorsAndSuccessor;";
