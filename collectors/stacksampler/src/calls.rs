@@ -8,8 +8,9 @@
 use libc::c_long;
 use recording::parse::Syscall;
 
-/// They end with EINTR before they have done anything, so that the same call with the same arguments is right: on sockets
-/// (with SO_RCVTIMEO or SO_SNDTIMEO) the kernel itself does so where there is no timeout. `close` is none of them.
+/// They end with EINTR before they have done anything, so that the same call with the same arguments is right: on
+/// sockets (with SO_RCVTIMEO or SO_SNDTIMEO) the kernel itself does so where there is no timeout. `close` is none of
+/// them.
 const MAY_BEGIN_ANEW: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,

@@ -93,8 +93,8 @@ mod arch {
         Err(nix::errno::Errno::ENOSYS)
     }
 
-    /// Whether a thread at `pc` is in the call that returns to `after`: where it is to begin anew, the kernel has set it
-    /// back by one instruction before the stop.
+    /// Whether a thread at `pc` is in the call that returns to `after`: where it is to begin anew, the kernel has set
+    /// it back by one instruction before the stop.
     pub fn entered_at(pc: u64, after: u64) -> bool {
         pc == after || pc.wrapping_add(4) == after
     }

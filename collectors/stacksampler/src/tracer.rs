@@ -20,7 +20,7 @@ pub enum Event {
     /// It has stopped, with this signal pending for it, 0 if none. `release` resumes it.
     ///
     /// A number, because nix names the signals up to 31 alone: the others are the program's, or glibc's (setuid in a
-    /// process with threads, pthread_cancel), and a thread that is released without its signal waits for ever.
+    /// process with threads, pthread_cancel), and a thread that is not released with them stays stopped for ever.
     Stopped(Pid, c_int),
     Gone(Pid),
     Nothing,
@@ -33,15 +33,15 @@ pub enum Refusal {
     NotPermitted,
 }
 
-/// A thread that takes longer to stop (it waits for a disk) is not waited for: it is looked at in each round, stops when it
-/// comes back, and is seen to then at once.
+/// A thread that takes longer to stop (it waits for a disk) is not waited for: it is looked at in each round, stops
+/// when its wait ends, and is then handled at once.
 pub const PATIENCE: Duration = Duration::from_millis(2);
 
 /// How long the CPU is kept for a thread's stop: seen on two busy CPUs, it takes the mean stop from 52 to 17 us.
 const SPIN: Duration = Duration::from_micros(30);
 
 pub struct Tracer {
-    /// Its signals include SIGCHLD, which tells of threads that stop.
+    /// Its signals include SIGCHLD, which reports threads that stop.
     pub control: Control,
     nobody_stood_ns: u64,
     /// `schedstat` of the thread that samples.

@@ -1,5 +1,5 @@
-//! What a wait in a futex is for: a lock, a condition, the end of a thread. The kernel does not know; the function of
-//! the C library that made the call shows it, or, if that is local to the library, the call's arguments.
+//! What a wait in a futex is for: a lock, a condition, the end of a thread. The kernel does not know; the call's
+//! operation and value show it, with the function of the C library that made the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
