@@ -1,8 +1,7 @@
 """bpftrace scripts as Observers, and their output as it really comes.
 
 bpftrace cannot speak the control protocol: it takes no orders. A script's window is opened and closed by a thread of
-ours that renames itself: it has no other way to be told something that takes effect at once, and the event is so rare
-that it costs nothing.
+ours that renames itself: nothing else reaches a script at once, and the event is so rare that it costs nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class BpftraceRun:
     HostError unless the kernel's numbers of processes, which is what bpftrace sees, are ours.
 
     name:      of the script
-    arguments: its positional parameters; `CONTROL` stands for the thread that opens and closes
+    arguments: its positional parameters; `CONTROL` is replaced by the thread that opens and closes
     out:       where the result goes; what bpftrace prints and says goes beside it
     """
 
@@ -191,7 +190,7 @@ class BpftraceObserver(Generic[_Seen]):
 
 
 def words_of(stderr: str) -> str:
-    """What bpftrace said without what it always says: the limit that has had no part in it since Linux 5.11."""
+    """What bpftrace said, without its usual words on a limit that has had no effect since Linux 5.11."""
     lines = [line for line in stderr.splitlines() if line.strip() and "RLIMIT_MEMLOCK" not in line]
     return " ".join(lines)[-600:] or "no error output"
 
@@ -264,7 +263,7 @@ def _values(rows: MapRows) -> dict[tuple[str, ...], list[int]]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it is written: names may come twice."""
+    """The pairs of a JSON object as written: a name may come twice."""
 
 
 def _rename(name: str) -> None:

@@ -34,7 +34,7 @@ _LOSES = {"bpftrace": 0.10}
 
 @dataclass(frozen=True)
 class IoLatencyRequest:
-    """pids: the processes to tell apart from everybody else; device: its (major, minor), a disk or a partition."""
+    """pids: the processes to separate from all others; device: its (major, minor), a disk or a partition."""
 
     pids: Sequence[int]
     device: tuple[int, int]
@@ -135,7 +135,7 @@ def _covered(latency: IoLatency) -> Iterator[Check]:
         if latency.rows:
             yield not_counted("iolat coverage", latency.device.name)
         return
-    # What cannot be told to wait attaches and detaches within the window: its edges are not those of the counters.
+    # bcc cannot be made to wait: it attaches and detaches within the window, so its edges are not the counters'.
     if latency.backend == "bcc":
         read, most = latency.count("read"), disk.outer.read.requests
         enough = read >= 0.5 * most

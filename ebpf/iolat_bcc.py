@@ -40,7 +40,7 @@ _LINE = re.compile(r"^\s*(\d+) -> (\d+)\s*: (\d+)\s")
 
 
 class BccIoLatency:
-    """The observer `iolat` (an Observer) on bcc: attached when its window opens, since it cannot be told to wait."""
+    """The observer `iolat` (an Observer) on bcc: attached when its window opens, since it cannot be made to wait."""
 
     kind = "iolat"
     what = "IO latency, bcc's biolatency"

@@ -24,7 +24,7 @@ __all__ = ("LADDER_BACKENDS", "LadderRequest", "ladder_checks", "ladder_observer
 LADDER_BACKENDS = ("co-re", "bpftrace")
 
 _MOST_SAMPLE = 1_000_000
-# Above this share of followed queries in one of these classes, the stages are of too few to stand for all.
+# Above this share of followed queries in one of these classes, the stages are of too few to represent all.
 _ODD_CLASSES = ("several", "foreign", "awake", "uring", "disorder")
 _ODD = 0.05
 # A sound window's edge cuts off one query of each thread.

@@ -22,7 +22,7 @@ def loader_binary() -> Path | None:
 
 
 def query_arguments(symbols: Path | None, kind: str | None, query_symbol: str | None) -> list[str]:
-    """Which calls are queries, as the programs that follow them are told; None: their defaults."""
+    """The options that say which calls are queries, for the programs that follow them; None: their defaults."""
     named = {"--symbols": symbols, "--kind": kind, "--query-symbol": query_symbol}
     return [word for option, value in named.items() if value is not None for word in (option, str(value))]
 

@@ -16,8 +16,8 @@ def off_cpu_observer(
 ) -> CoreObserver:
     """Stacks of a process's threads by time off the CPU: `out` is the JSON (`OffCpu`), `recording` the stacks.
 
-    HostError where the CO-RE programs do not run: bpftrace 0.17 loses kernel stacks, cannot tell what a futex is waited
-    in for, and knows nothing of threads that are blocked all the time.
+    HostError where the CO-RE programs do not run: bpftrace 0.17 loses kernel stacks, cannot show what a wait in a futex
+    is for, and knows nothing of threads that are blocked all the time.
 
     waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
     """

@@ -20,7 +20,7 @@ __all__ = ("TailRequest", "record_checks", "tail_observer")
 _MOST_SAMPLE = 1_000_000
 _MOST_THRESHOLD_US = 1_000_000_000
 _KEEP = ("slow", "all")
-# Above it the traps of queries alone are dear enough to be told.
+# Of a CPU: above it the traps of queries alone cost enough for a warning.
 _DEAR = 0.02
 _LOST = ("lost_thread", "lost_request", "lost_slow", "lost_other", "lost_stack", "lost_memory", "unread")
 _ODD = ("nested", "abandoned", "requeued", "overtaken", "missed_in", "no_stack", "overflow", "lost_beside")

@@ -1,4 +1,4 @@
-"""What a trial of something on this host came to."""
+"""The result of a trial of something on this host."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _LARGE = 1 << 20
 
 @dataclass(frozen=True)
 class WhoseRequest:
-    """pids: the processes to tell apart from everybody else; device: its (major, minor), a disk or a partition.
+    """pids: the processes to separate from all others; device: its (major, minor), a disk or a partition.
 
     reasons: take the stack of one read in so many of the first process, of its other requests of one in an eighth of
              that; 0: of none

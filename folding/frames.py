@@ -23,7 +23,7 @@ class ProfileRun:
     """One profile of a side.
 
     queries:      in the window of the profile
-    us_per_query: CPU that the whole profile stands for; None: its weight, in ns, by its queries
+    us_per_query: CPU of the whole profile per query; None: its weight, in ns, by its queries
     session:      profiles of one process have one; "" for a session of its own
     """
 

@@ -52,7 +52,7 @@ def _primitives(path: Path) -> list[tuple[re.Pattern[str], str]]:
         for entry in data["primitive"]:
             if entry["kind"] not in _KINDS:
                 raise UsageError(f"{path}: kind {entry['kind']!r} is not known", mend=f"one of {', '.join(_KINDS)}")
-            # Scopes may stand in front, as in category rules.
+            # Scopes may come first, as in category rules.
             primitives += [(re.compile(rf"(?:.*::)?(?:{text})"), entry["kind"]) for text in entry["frames"]]
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
@@ -141,7 +141,7 @@ def lock_report(stacks: Iterable[FoldedStack], rules: LockRules) -> Locks:
             continue
         sites[one.place, kind].add(role, samples, weight, category)
         if kind == _CONDITION:
-            # A thread that sets a condition runs in it as one that takes a lock does; only waiting is told apart.
+            # A thread that signals a condition runs in it as one that takes a lock does; only waiting is reported.
             totals.add("condition" if role == "waiting" else "condition running", samples, weight, category)
             continue
         totals.add(role, samples, weight, category)

@@ -64,7 +64,7 @@ def _stack(stack: FoldedStack) -> OffStack:
 
 
 def _plain(frame: str) -> str:
-    """Marks of ours stand among the kernel's frames in the recording; they are none."""
+    """The recording has our marks among the kernel's frames, though they are not the kernel's."""
     return frame.removesuffix(_KERNEL) if frame.startswith(_MARKS) else frame
 
 

@@ -13,7 +13,7 @@ from ground.results.states import SAMPLED_FRAMES
 
 __all__ = ("fold_pmp", "pmp_profile")
 
-# What follows from the wall clock is told by who owns it.
+# Wall-clock samples are sorted by owner only.
 _VIEWS = ("owner",)
 _STATES = tuple(SAMPLED_FRAMES.values())
 

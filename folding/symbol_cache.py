@@ -8,7 +8,7 @@ DIR/.debug/packed-files                   device, inode and build id of what lie
 DIR/usr/bin/...                           a file without a build id, below its path
 
 Files of several containers, and a file before and after an upgrade, may have one path, for which perf notes one build
-id. Only the inode tells which of them lies there, and only on this machine; packed-files tells other machines.
+id. Only the inode shows which of them is at that path, and only on this machine; packed-files records it for others.
 stackfold reads all of it below `--symfs`; `perf --buildid-dir DIR/.debug report` reads the cache.
 """
 

@@ -62,7 +62,7 @@ def _nameless(objects: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def _fetched(path: str, number: str) -> Fetched:
-    # Programs of ours are told of no server; this one is, and how long it may take.
+    # We start other programs with an empty DEBUGINFOD_URLS; this one gets the servers and limits of time and size.
     told = [f"DEBUGINFOD_URLS={os.environ['DEBUGINFOD_URLS']}"]
     told += [f"DEBUGINFOD_MAXTIME={_SECONDS}", f"DEBUGINFOD_MAXSIZE={_MOST_BYTES}"]
     try:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* What a thread that sleeps in a futex call shows of it: the operation, the value that the word was to have, and which
- * function of the C library is on its stack. User space makes a lock, a condition or a join of that (src/offcpu/futex.rs). */
+ * function of the C library is on its stack. User space makes a lock, a condition or a join of that
+ * (src/offcpu/futex.rs). */
 #pragma once
 
 #include "common.h"
@@ -31,7 +32,7 @@ enum futex_how {
 #define FUTEX_WAITERS 0x80000000u
 
 struct futex {
-	u64 caller; /* where the innermost of `callers` is to go on; 0: none is on the stack */
+	u64 caller; /* in the innermost of `callers`: return address - 1, or the call's own; 0: none on the stack */
 	u32 how;
 	u32 value;
 };
@@ -52,8 +53,8 @@ const volatile struct range callers[CALLERS] = {};
 const volatile u32 callers_known = 0;
 const volatile struct range library = {};
 
-/* A function of its own to the verifier, which looks through it once: inlined into the loop below, it took as long as all
- * other programs together. */
+/* A function of its own to the verifier, which looks through it once: inlined into the loop below, it took as long as
+ * all other programs together. */
 __noinline int is_caller(u64 address)
 {
 	for (u32 i = 0; i < CALLERS; i++) {

@@ -25,7 +25,7 @@ enum tally {
 	NEGATIVE,   /* an end before its start: clocks of two CPUs */
 	OVERFLOW,   /* longer than the last bucket begins */
 	REQUEUED,   /* handed back by the driver, and issued again later */
-	MERGED,     /* swallowed by another request, which stands for both */
+	MERGED,     /* merged into another request, which counts for both */
 	TALLIES,
 };
 

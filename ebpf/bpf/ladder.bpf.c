@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* The latency ladder: one query in N of a process, followed through
  *   query -> file reader -> read call -> block queue -> device -> wake-up -> run queue -> back.
- * Each followed query leaves eleven points in time on one clock, so its ten stages add up to it exactly. A thread keeps its
- * points in task storage. A request is known by its address, and its points reach the thread at its wake-up: before
- * the request is freed, and so before another read can take its address. Queries of several reads are told by where
+ * Each followed query leaves eleven points in time on one clock, so its ten stages add up to it exactly. A thread keeps
+ * its points in task storage. A request is known by its address, and its points reach the thread at its wake-up: before
+ * the request is freed, and so before another read can take its address. Queries of several reads are divided by where
  * their thread was instead, which adds up to them as well.
  *
- * ladder.h: what is kept; ladder_query.h: the query and the file reader; ladder_path.h: queries of several reads; here: the
- * kernel's events, in a read's order. */
+ * ladder.h: what is kept; ladder_query.h: the query and the file reader; ladder_path.h: queries of several reads; here:
+ * the kernel's events, in a read's order. */
 #include "ladder_query.h"
 #include "read_calls.h"
 #include "submitter.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* What is kept of one followed query: its waits and its own requests of the device, in the order of their beginnings.
  *
- * A thread is in one state at any time: on a CPU, runnable, or blocked. What is kept are the last two; what is left of a
- * query is its time on a CPU, so that nothing is measured twice and the parts add up to the query to the ns. */
+ * A thread is in one state at any time: on a CPU, runnable, or blocked. What is kept are the last two; what is left of
+ * a query is its time on a CPU, so that nothing is measured twice and the parts add up to the query to the ns. */
 #pragma once
 
 #include "futex.h"
@@ -13,7 +13,7 @@
 typedef __u8 u8;
 typedef __u16 u16;
 
-/* PILOT: durations are counted, and nothing is kept; LINGER: no query begins any more, those that are followed may end. */
+/* PILOT: durations are counted, nothing is kept; LINGER: no query begins any more, those that are followed may end. */
 enum gate_state { SHUT, PILOT, OPEN, LINGER };
 
 enum rows_of { ROW_PILOT, ROW_WINDOW, ROWS };
@@ -41,7 +41,7 @@ enum loss {
 	OVERTAKEN,    /* a followed request whose address another one had before its end was read */
 	MISSED_IN,    /* no event of a switch-in came: its time is worked out from the CPU time since */
 	OVERFLOW,     /* longer than the last bucket begins */
-	LOST_BESIDE,  /* the map of what devices have was full: one less is told beside others */
+	LOST_BESIDE,  /* a map of what devices have was full: others count one less beside them */
 	LOSSES,
 };
 
@@ -72,7 +72,8 @@ SHOW_ENUM(futex_room);
 
 /* A wait, a request of the device by the query's own thread, or a sample of where it ran. */
 struct span {
-	/* A wait: left its CPU, was woken, ran again; a request: begun, issued, completed (0: not seen); a sample: its time. */
+	/* A wait: left its CPU, was woken, ran again; a request: begun, issued, completed (0: not seen); a sample: its
+	 * time. */
 	u64 at[3];
 	u64 kernel; /* stacks by number; of a request its device, major << 32 | minor */
 	u64 user;

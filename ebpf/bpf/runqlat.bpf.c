@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* Run-queue latency of a process's threads: from sched_waking, sched_wakeup_new or being preempted until switched in. */
+/* Run-queue latency of a process's threads: from sched_waking, sched_wakeup_new or preemption until switched in. */
 /* A row of the histogram each. */
 enum kind {
 	WOKEN,
@@ -22,7 +22,7 @@ enum loss {
 SHOW_ENUM(kind);
 SHOW_ENUM(loss);
 
-/* A thread's last steps. When it gets its CPU they tell what it waited for: a wake-up may come before the switch-out
+/* A thread's last steps. When it gets its CPU they show what it waited for: a wake-up may come before the switch-out
  * that it ends, as the waker has to wait until the thread has left its CPU. */
 struct steps {
 	u64 got;  /* when it got its CPU; 0: before we looked */

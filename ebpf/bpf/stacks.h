@@ -10,7 +10,7 @@
 
 #define DEPTH 127 /* the kernel's default of perf_event_max_stack */
 
-/* Numbers of stacks that stand for none. */
+/* Stack numbers that mean no stack. */
 enum no_stack { NOT_THERE, NOT_KEPT };
 
 SHOW_ENUM(no_stack);

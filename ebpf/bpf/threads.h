@@ -9,8 +9,8 @@
  * of its threads that is seen. */
 volatile u32 global_tgid = 0;
 
-/* When the process was created (task_struct's start_time), found in the same way: by it, a process that is given the
- * number later is told apart. The loader makes sure that the process lives once the programs are attached. */
+/* When the process was created (task_struct's start_time), found in the same way: it distinguishes a later process with
+ * the same number. The loader makes sure that the process is alive once the programs are attached. */
 volatile u64 process_start = 0;
 
 static __always_inline int has_its_number(struct task_struct *task)
@@ -41,14 +41,14 @@ static __always_inline int is_target(struct task_struct *task)
 #define TASK_STOPPED_OR_TRACED (4 | 8)
 #define TASK_DEAD 0x80
 
-/* Whether a thread that is switched out to sleep need not any more: it was woken (or has a signal) since it decided to. */
+/* Whether a thread switched out to sleep need not any more: it was woken (or has a signal) since it decided to. */
 static __always_inline int woken_meanwhile(struct task_struct *prev, u32 state)
 {
 	return BPF_CORE_READ(prev, __state) != state;
 }
 
-/* When the wait was over of a thread that left its CPU at `left` and has one again `now`. woken: when it was woken last;
- * got: when it got its CPU before, after which that counts */
+/* When the wait was over of a thread that left its CPU at `left` and has one again `now`. woken: when it was woken
+ * last; got: when it got its CPU before, after which that counts */
 static __always_inline u64 wait_over(bool preempted, u64 woken, u64 got, u64 left, u64 now)
 {
 	u64 over = now;
@@ -59,8 +59,8 @@ static __always_inline u64 wait_over(bool preempted, u64 woken, u64 got, u64 lef
 	return over > now ? now : over;
 }
 
-/* When a thread got its CPU of which no program saw it: as long ago as it ran since. cpu_ns: by the scheduler, when it left
- * at `left` */
+/* When a thread got its CPU of which no program saw it: as long ago as it ran since. cpu_ns: by the scheduler, when it
+ * left at `left` */
 static __always_inline u64 missed_at(struct task_struct *task, u64 cpu_ns, u64 left, u64 now)
 {
 	u64 ran = BPF_CORE_READ(task, se.sum_exec_runtime) - cpu_ns;

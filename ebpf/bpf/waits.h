@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* What a thread is about when it leaves its CPU, by `enum state`: IO where the kernel counts it as waiting for IO
- * (in_iowait), SLEEP for any sleep that a signal ends: what for is told in user space. */
+ * (in_iowait), SLEEP for any sleep that a signal ends: user space finds out what for. */
 #pragma once
 
 #include "states.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* Whose the requests of a block device are: each is given to a file where it is sent, and told when it has ended.
+/* Whose the requests of a block device are: each is assigned to a file where it is sent, and reported at its end.
  *   request  block_io_start -> block_rq_issue (queue) -> block_io_done (device); Linux 6.5 and newer
  *   bio      block_bio_queue -> block_bio_complete; devices that have no requests (device mapper, md, zram)
- * Requests and bios are known by their address. They are followed from the moment the programs are attached; what completes
- * while the gate is open is told, as /proc/diskstats counts.
+ * Requests and bios are known by their address. They are followed from the moment the programs are attached; what
+ * completes while the gate is open is reported, as /proc/diskstats counts.
  *
  * whose.h: what is kept, and how the file is found. */
 #include "whose.h"

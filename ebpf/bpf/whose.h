@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* What is kept of a request until it is told, and which file its pages belong to. */
+/* What is kept of a request until it is reported, and which file its pages belong to. */
 #pragma once
 
 #include "device.h"
@@ -35,7 +35,7 @@ enum tally {
 	NO_END,      /* its address began another request, and its end was not seen */
 	NEGATIVE,    /* an end before its start: clocks of two CPUs */
 	REQUEUED,    /* handed back by the driver, and issued again later */
-	MERGED,      /* swallowed by another request, which stands for both */
+	MERGED,      /* merged into another request, which counts for both */
 	TALLIES,
 };
 
@@ -53,7 +53,7 @@ static __always_inline void lose(u32 what)
 
 #include "stacks.h"
 
-/* Numbers of inodes are given out again: the generation tells the old file from the new one. */
+/* Inode numbers are reused: the generation distinguishes the old file from the new one. */
 struct file_key {
 	u64 inode;
 	u32 device; /* the file system's */
@@ -147,7 +147,7 @@ static __always_inline void keep_name(struct file_key *key, struct inode *inode)
 			break;
 		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
 		path->parts[i].inode = BPF_CORE_READ(dentry, d_inode, i_ino);
-		/* The root of a file system is its own parent, and its name is no part of a path. */
+		/* The root of a file system is its own parent, and its name is in no path. */
 		if (parent == dentry)
 			break;
 		bpf_probe_read_kernel_str(path->parts[i].name, NAME_BYTES, BPF_CORE_READ(dentry, d_name.name));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* The write path: each write of a process, stage by stage, and what it waited for in the queue of writers.
  *
- * writes.h: what is kept; writes_clock.h: a wait divided by what its leaders did; writes_sync.h: what is in a sync call;
- * here: where stages begin and end. */
+ * writes.h: what is kept; writes_clock.h: a wait divided by what its leaders did; writes_sync.h: what is in a
+ * sync call; here: where stages begin and end. */
 #include "uprobe.h"
 #include "writes_sync.h"
 
@@ -13,7 +13,7 @@
 /* A status is returned through a pointer that comes before the arguments. */
 #define ARGUMENT_AFTER_STATUS_1(context) ((context)->si)
 #define ARGUMENT_AFTER_STATUS_2(context) ((context)->dx)
-/* A call's return is taken from the stack before its caller goes on. */
+/* The return address is off the stack before the caller continues. */
 #define HAS_LEFT(entry, context) ((entry) < (context)->sp)
 #else
 #define ARGUMENT_1(context) ((context)->regs[0])
@@ -284,7 +284,7 @@ static __always_inline void stage_leave(struct pt_regs *context)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
-	/* The queue may end in a jump to the wait, whose return then is its own, and is told first. */
+	/* The queue may end in a jump to the wait: both return at once, and the wait's return is reported first. */
 	if (!thread || thread->stage == JOIN)
 		return;
 	u64 stage = thread->stage;

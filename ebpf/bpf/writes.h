@@ -35,7 +35,7 @@ enum stage {
 	EXIT,          /* the group dissolved, the next leader woken */
 	MEMTABLE_WAIT, /* pipelined: for the groups before it to insert */
 	REST,
-	HAND_OVER, /* of a clock alone: no leader is at work */
+	HAND_OVER, /* of a clock alone: there is no leader */
 	STAGES,
 };
 /* Room for them, so that an index can be masked into it. */
@@ -157,8 +157,8 @@ struct frame {
 	u64 stage;
 };
 
-/* Bios under way of a thread in a sync call. They end in interrupts, while it sleeps or runs on another CPU: what it does
- * of that it does itself, later. */
+/* Bios under way of a thread in a sync call. They end in interrupts, while it sleeps or runs on another CPU: what it
+ * does of that it does itself, later. */
 struct under_way {
 	s64 bios; /* below 0: one of an earlier call has ended */
 	u64 done; /* when the last one ended */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* The leaders' clock of a queue, and a wait in the queue divided by it.
  *
- * It is read at both ends of the wait: what it went on by, stage by stage, is what the wait was for. */
+ * It is read at both ends of the wait: what it advanced by, stage by stage, is what the wait was for. */
 #pragma once
 
 #include "writes.h"
@@ -32,7 +32,7 @@ static __always_inline void advance(struct clock *clock, u64 owner, u64 stage, u
 	ADD(clock->version, 1);
 }
 
-/* How it stands now. Where it is changed meanwhile it is read again, a few times. */
+/* Its values at `now`. If it changes meanwhile it is read again, a few times. */
 static __always_inline void read_clock(struct clock *clock, u64 now, u64 *into)
 {
 	for (int attempt = 0; attempt < 4; attempt++) {
@@ -86,7 +86,7 @@ static __always_inline void begin_wait(struct thread *thread, u64 queue, u64 wri
 		lose(LOST_WAIT);
 }
 
-/* Where nobody sees the state set: the last time that the scheduler is to wake the thread. One that spins is not woken. */
+/* Where nobody sees the state set: the last time the scheduler is to wake the thread. One that spins is not woken. */
 static __always_inline void woken(struct thread *thread, u64 now)
 {
 	struct clock *clock = bpf_map_lookup_elem(&clocks, &thread->queue);

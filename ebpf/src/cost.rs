@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use observer::Failure;
 
-/// The kernel's account costs each run of a program itself, some 70 ns; several programs run for each request. So long of a
-/// window is enough to tell by.
+/// The kernel's account itself costs each run of a program some 70 ns, and several programs run for each request. This
+/// much of a window is enough to measure.
 const ACCOUNTED: Duration = Duration::from_secs(1);
 
 /// The kernel counts time and runs of programs while this has the file; no sysctl is changed.
@@ -20,7 +20,7 @@ pub struct Accounting {
     opened: Option<Instant>,
     before: Vec<ProgramCost>,
     accounted: Vec<ProgramCost>,
-    /// That programs had told when the account ended.
+    /// That programs had reported when the account ended.
     requests: u64,
 }
 
@@ -34,7 +34,7 @@ impl Accounting {
         Ok(Self { file, opened: None, before, accounted: Vec::new(), requests: 0 })
     }
 
-    /// What has run before the window is none of it.
+    /// Runs before the window do not count.
     pub fn open(&mut self, object: &libbpf_rs::Object) {
         if let Ok(costs) = program_costs(object) {
             self.before = costs;
@@ -92,7 +92,8 @@ pub struct ProgramCost {
     pub name: String,
     pub runs: u64,
     pub ns: u64,
-    /// Runs left out in the whole window because the program was already running on that CPU: events that it has not seen.
+    /// Runs left out in the whole window because the program was already running on that CPU: events that it has not
+    /// seen.
     pub missed: u64,
 }
 

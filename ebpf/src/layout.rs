@@ -1,5 +1,5 @@
-//! What a program shares with user space, by the types of its skeleton: structures are read by their size, the constants
-//! of enums are known by their names.
+//! What a program shares with user space, by the types of its skeleton: structures are read by their size, the
+//! constants of enums are known by their names.
 
 use libbpf_rs::{MapCore, MapFlags};
 
@@ -64,8 +64,8 @@ pub const fn in_lower_case<const N: usize>(name: &str) -> [u8; N] {
     text
 }
 
-/// The constants of a skeleton's enum from `first` to before `end`, in lower case, which is what results call them. Those
-/// that are left out, or stand elsewhere in the program, do not compile.
+/// The constants of a skeleton's enum from `first` to before `end`, in lower case, which is what results call them. A
+/// list that leaves one out, or is in another order than the program's, does not compile.
 macro_rules! names {
     ($of:ident[$first:literal..$end:ident]: $($name:ident)+) => {{
         use skeleton::types::$of;

@@ -242,7 +242,7 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     write_result(&options.window, &result)
 }
 
-/// Marks that stand among the frames, each made when it is first needed.
+/// Marks among the frames, each made when it is first needed.
 struct Marks {
     known: HashMap<Vec<u8>, u64>,
     out: Recording,

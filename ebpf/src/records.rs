@@ -144,7 +144,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         counter.linger(Duration::try_from_secs_f64(options.linger).unwrap_or_default())?;
     counter.gate(gate_state::SHUT);
     drop((links, samples));
-    // A program that was preempted goes on when its thread has a CPU again.
+    // A program that was preempted continues when its thread has a CPU again.
     thread::sleep(LINGER_STEP);
     counter.slice()?;
     counter.take_mappings();

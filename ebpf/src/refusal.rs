@@ -13,7 +13,7 @@ const LINES_KEPT: usize = 3;
 pub fn keep_libbpf_words() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, words| {
         let words = words.trim().trim_start_matches("libbpf: ").replace('\n', " ");
-        // Since Linux 5.11 that limit has no part in it; the other says nothing that the first line has not.
+        // Since Linux 5.11 that limit has no effect; the other line repeats the first.
         if words.contains("MEMLOCK") || words.contains("ulimit") || words.contains("skeleton") {
             return;
         }

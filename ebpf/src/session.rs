@@ -1,7 +1,7 @@
 //! A program's life, the same for all: attach everything, open the gate, close it, read what was counted.
 //!
-//! Probes attach one by one, a tenth of a second apart: without the gate the first of them would count what the last has
-//! not seen. When it moves is told by the control protocol (`observer::control`), or by `--seconds`.
+//! Probes attach one by one, a tenth of a second apart: without the gate the first of them would count what the last
+//! has not seen. The control protocol (`observer::control`) or `--seconds` says when it moves.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

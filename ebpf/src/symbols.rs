@@ -149,7 +149,8 @@ fn mapped_files(pid: u32) -> Result<Vec<(String, PathBuf)>, Failure> {
     Ok(files.into_values().collect())
 }
 
-/// Rule, demangled name and file offset of each function that a rule names; None where the file has no function symbols.
+/// Rule, demangled name and file offset of each function that a rule names; None where the file has no function
+/// symbols.
 fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
     let file = object::File::parse(data).ok()?;
     let mangled: Vec<Vec<String>> = rules.iter().map(|rule| mangled_parts(&rule.prefix)).collect();
@@ -181,8 +182,8 @@ fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
     any.then_some(found)
 }
 
-/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is as it is. Of an
-/// argument list nothing.
+/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is unchanged. An
+/// argument list is left out.
 fn mangled_parts(prefix: &str) -> Vec<String> {
     // A parenthesis behind `::` is part of a name.
     let arguments = prefix.match_indices('(').find(|(at, _)| *at > 0 && !prefix[..*at].ends_with("::"));
@@ -205,7 +206,7 @@ fn is_fragment(mangled: &str) -> bool {
 
 /// With the argument list, which is empty for a name of C.
 pub fn demangle(mangled: &str) -> Option<String> {
-    // A clone's suffix (`.constprop.0`) is no part of the name.
+    // A clone's suffix (`.constprop.0`) does not belong to the name.
     let plain = mangled.split('.').next().unwrap_or(mangled);
     if !plain.starts_with("_Z") {
         return Some(format!("{plain}()"));

@@ -72,7 +72,7 @@ impl TargetOptions {
     }
 }
 
-/// Each process with the tick it started at, by which a number given to another process is told apart.
+/// Each process with the tick it started at, which distinguishes it from a later one with the same number.
 pub fn with_start_times(pids: &[u32]) -> Vec<(u32, u64)> {
     pids.iter().filter_map(|pid| Some((*pid, start_time(*pid)?))).collect()
 }

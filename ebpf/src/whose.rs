@@ -267,7 +267,7 @@ fn how(bio_based: bool, direct: bool) -> &'static str {
     }
 }
 
-/// The code of the process whose stacks are taken: at the beginning, and what came to it until the end.
+/// The mapped code of the process whose stacks are taken: at the beginning, and what was new at the end.
 struct MappedCode {
     modules: Modules,
     seen: Vec<(Mapping, Option<Vec<u8>>)>,

@@ -41,7 +41,7 @@ struct WriteLadder {
     pid: u32,
     start_ns: u64,
     end_ns: u64,
-    /// Whether all stages are told apart, or only the queue and the log's calls.
+    /// Whether all stages are followed, or only the queue and the log's calls.
     full: bool,
     notes: Vec<String>,
     functions: Vec<Watched>,
@@ -175,7 +175,7 @@ fn opened<'obj>(
     Ok(open)
 }
 
-/// Counts writes for a second, watched at their own entry and return alone; whether all stages are to be told apart.
+/// Counts writes for a second, watched at their own entry and return alone; decides whether all stages are followed.
 fn pilot(
     options: &WritesOptions,
     process: &Process,

@@ -1,8 +1,8 @@
 //! One profile in one file: what every table, graph and page is made of.
 //!
-//! Columns: a value of one stack stands at that stack's place in each of the columns of `stacks`, of `row` and `anchor` of
-//! a view, and so on. The tree of frames is kept as the depth of each node in depth-first order, siblings sorted by name
-//! and object, so that the bytes depend on nothing but the samples.
+//! Columns: the values of one stack have the same index in each column of `stacks`, in `row` and `anchor` of a view,
+//! and so on. The tree of frames is kept as the depth of each node in depth-first order, siblings sorted by name and
+//! object, so that the bytes depend only on the samples.
 
 use crate::categories::rules::WalkFrom;
 use crate::categories::{CategoryReport, Rules, report};
@@ -71,7 +71,8 @@ struct NodeTable {
     frame: Vec<u32>,
 }
 
-/// Of each stack: the thread, the node it ends at (-1: it has no frames), its state (-1: it has none), and what it weighs.
+/// Of each stack: the thread, the node it ends at (-1: it has no frames), its state (-1: it has none), and what it
+/// weighs.
 #[derive(Default, Serialize)]
 struct StackColumns {
     thread: Vec<u32>,
@@ -107,12 +108,12 @@ struct SliceColumns {
 
 /// What an artifact is made of.
 pub struct ArtifactParts<'a> {
-    /// Stacks told apart by object and thread (`Options::objects`).
+    /// Stacks separated by object and thread (`Options::objects`).
     pub profile: &'a Profile,
     /// The same by the names of their frames alone, and the number there of each ([`Profile::plain_numbered`]).
     pub plain: (&'a Profile, &'a [u32]),
-    /// Names of frames that tell what a thread was doing: the innermost one of a stack becomes its state and is no frame.
-    /// What lies below it (the frames of a waker) decides no category.
+    /// Names of frames that say what a thread was doing: the innermost one of a stack becomes its state and is no
+    /// frame. What is below it (the frames of a waker) decides no category.
     pub states: &'a [String],
     pub statistics: &'a Stats,
     /// Length of slices of time, the number from which they are counted, and their content by the stacks of `profile`.

@@ -150,7 +150,7 @@ impl Collector {
         self.stats.lost_samples = self.stats.lost_samples.saturating_add(samples);
     }
 
-    /// Copied stacks that go on where their copy ends.
+    /// Copied stacks that continue beyond their copy.
     pub fn cut_copies(&mut self, cut: CutCopies) {
         self.stats.cut_copies.absorb(cut);
     }
@@ -201,7 +201,7 @@ impl Collector {
         self.events.into_totals()
     }
 
-    /// What follows stands in this part of the input; parts are taken in any order by several collectors.
+    /// What follows is from this part of the input; several collectors take parts in any order.
     pub fn begin_part(&mut self, part: u64) {
         self.part = part;
     }

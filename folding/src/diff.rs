@@ -11,7 +11,7 @@ pub enum Basis {
     Weight,
     /// The operations each did: costs of one operation are compared.
     Operations,
-    /// Nothing: weights are compared as they are.
+    /// Nothing: weights are compared unscaled.
     None,
 }
 
@@ -20,7 +20,7 @@ pub struct Diff {
     pub stacks: Profile,
     pub before: Vec<u128>,
     pub after: Vec<u128>,
-    /// What a weight of the first is multiplied with and divided by, to stand beside the second's.
+    /// What a weight of the first is multiplied with and divided by, to compare it with the second's.
     pub scale: (u128, u128),
     pub basis: Basis,
 }

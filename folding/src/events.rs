@@ -80,7 +80,7 @@ impl Events {
                 None => self.totals.push(event),
             }
         }
-        // A part has one reader, which tells the order of the events first seen in it.
+        // One reader reads a whole part, so `first_seen` has the order of the events within it.
         self.totals.sort_by_key(|event| event.first_seen);
         self.last = 0;
     }

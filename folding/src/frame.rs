@@ -25,7 +25,7 @@ pub enum Origin<S> {
 }
 
 impl<S> Frame<S> {
-    /// A frame of which nothing but the name is known.
+    /// A frame of which only the name is known.
     pub fn named(name: S) -> Self {
         Self { name, origin: None }
     }

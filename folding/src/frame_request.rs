@@ -1,4 +1,5 @@
-//! What a comparison of frames is asked for, and the profiles of its two sides, as `stackfold fold --profile` wrote them.
+//! What a comparison of frames is asked for, and the profiles of its two sides, as `stackfold fold --profile` wrote
+//! them.
 
 use crate::artifact::SCHEMA;
 use crate::dso;
@@ -35,8 +36,8 @@ struct SideRequest {
     runs: Vec<RunRequest>,
 }
 
-/// One profile. `session`: profiles of one process have one; each of its own without it. `us_per_query`: what the whole
-/// profile stands for; without it its weight, which then has to be in ns, by `queries`.
+/// One profile. `session`: profiles of one process share one; without it each has its own. `us_per_query`: CPU of the
+/// whole profile per query; without it its weight, which then must be in ns, by `queries`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunRequest {
@@ -82,7 +83,7 @@ impl FrameRequest {
         self.sides.iter().flat_map(|side| side.runs.iter().map(|run| &*run.profile))
     }
 
-    /// Each other name with the one that stands for it.
+    /// Each other name with the one that replaces it.
     fn aliases(&self) -> Result<Vec<(String, String)>, Error> {
         let mut found = Vec::new();
         for path in &self.aliases {

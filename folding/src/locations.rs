@@ -1,11 +1,11 @@
-//! Stacks by the places of their instructions: what pprof tells of a recording beyond the names of its frames.
+//! Stacks by the places of their instructions: what pprof shows of a recording beyond the names of its frames.
 
 use crate::intern::Interner;
 use crate::runs::Runs;
 use crate::stacks::Stacks;
 use crate::weights::Tally;
 
-/// What stands before the frames in the key of a site.
+/// Numbers before the frames in the key of a site: object and address.
 const HEAD: usize = 3;
 
 /// A place in an object, and what runs there.
@@ -114,7 +114,7 @@ impl Locations {
         }
     }
 
-    /// The sites in an order that depends on nothing but them: by object and address. `rank` gives the place of a frame
+    /// The sites in an order that depends only on them: by object and address. `rank` gives the place of a frame
     /// in their order.
     pub fn sorted_sites(&self, rank: &[u32]) -> Vec<u32> {
         let mut objects: Vec<u32> = (0..self.objects.len() as u32).collect();

@@ -85,7 +85,7 @@ pub struct Options {
     pub time: Option<Window>,
     /// Times to leave out.
     pub skip_time: Vec<Window>,
-    /// The only times of threads to keep; their groups stand in the place of slices.
+    /// The only times of threads to keep; their groups take the place of slices.
     pub intervals: Option<Arc<Intervals>>,
     /// Keep, besides, what each slice of so many nanoseconds holds.
     pub slice: Option<NonZeroU64>,
@@ -110,7 +110,7 @@ pub struct Options {
     pub dso: bool,
     /// Keep what folded text has no place for: objects, threads, which frames are inlined.
     pub origins: bool,
-    /// Stacks are told apart by the objects of their frames and by thread as well, though not by address; for `origins`.
+    /// Stacks differ by the objects of their frames and by thread as well, though not by address; for `origins`.
     pub objects: bool,
     /// Keep, besides, the stacks of a recording by the places of their instructions, with threads; frames' names have
     /// no origins then, unless `objects` asks for them. Not for options that cut stacks.
@@ -139,7 +139,7 @@ impl Options {
     }
 }
 
-/// Whether the user's word for a frame means this one: as it is printed, without its mark, or without
+/// Whether the user's word for a frame means this one: as printed, without its mark, or without
 /// arguments, return type and template arguments.
 pub fn is_meant(wanted: &str, frame: &[u8]) -> bool {
     let wanted = wanted.as_bytes();

@@ -19,7 +19,7 @@ pub struct Profile {
     stacks: Stacks,
     /// The same stacks by place, where the input and the options give them.
     pub located: Locations,
-    /// The build ids of objects, by name, where the input tells them.
+    /// The build ids of objects, by name, where the input has them.
     pub build_ids: HashMap<Vec<u8>, Vec<u8>>,
 }
 

@@ -13,7 +13,7 @@
 
 use crate::names::{cut_arguments, cut_version};
 
-/// Where user threads begin; `*` stands for any ending.
+/// Where user threads begin; `*` matches any ending.
 const USER: [&str; 11] = [
     "_start",
     "main",

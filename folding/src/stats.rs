@@ -16,7 +16,7 @@ const SHOWN_LINES: usize = 3;
 const SHOWN_BYTES: usize = 160;
 const SHOWN_KINDS: usize = 8;
 
-/// Copied user stacks (`perf record --call-graph dwarf`) that go on where their copy ends: what their samples weigh.
+/// Copied user stacks (`perf record --call-graph dwarf`) that continue beyond their copy: what their samples weigh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CutCopies {
     /// As much was copied as was asked for.
@@ -29,7 +29,7 @@ pub struct CutCopies {
 }
 
 impl CutCopies {
-    /// A sample of which `filled` bytes were copied, and the stack goes on.
+    /// A sample of which `filled` bytes were copied, and whose stack continues.
     pub fn count(&mut self, weight: u64, filled: usize, bytes: u64) {
         let sum = if (filled as u64) < bytes { &mut self.by_page } else { &mut self.by_size };
         *sum = sum.saturating_add(weight.into());
@@ -53,13 +53,13 @@ pub struct Stats {
     pub samples: u64,
     pub weight: u128,
     pub unique_stacks: u64,
-    /// `PERF_RECORD_LOST` and its like, and the samples they stand for.
+    /// `PERF_RECORD_LOST` and its like, and the lost samples they report.
     pub lost_records: u64,
     pub lost_samples: u64,
     /// Lines that are nothing perf script is known to print.
     pub dropped_lines: u64,
     pub dropped_first: Vec<String>,
-    /// The parts of the input they stood in.
+    /// The parts of the input that held them.
     #[serde(skip)]
     pub dropped_parts: Vec<u64>,
     /// Samples whose chain did not reach the start of its thread.

@@ -28,7 +28,7 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-/// Bytes that reading takes, of a pipe that tells the build ids of so many files, each before a sample.
+/// Bytes that reading takes, of a pipe with the build ids of so many files, each before a sample.
 fn taken(files: u64) -> usize {
     let mut records = Records::default();
     records.comm(0, 10, 10, "t", false);

@@ -11,7 +11,7 @@ use stackfold::symbols::SymbolOptions;
 use std::io::Cursor;
 
 const REGS_USER: u64 = 1 << 12;
-/// Where the code lies in the file, and how much further as linked: ld.lld parts segments so.
+/// The offset of the code in the file, and how much higher its linked address is: ld.lld separates segments so.
 const TEXT: u64 = 0x5c80;
 const MOVED: u64 = 0x1_0000;
 /// Where the mapping begins, with the file's first page.

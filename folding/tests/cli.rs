@@ -1,4 +1,4 @@
-//! The program as it is called: exit codes, refusals, files, help.
+//! The program's command line: exit codes, refusals, files, help.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! `diff --runs`: names of two builds find each other, and what one side cannot tell is no difference.
+//! `diff --runs`: names of two builds are matched, and what one side cannot show is no difference.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! What is done to files, and what is not: none is destroyed, and nothing but regular files is read where others chose.
+//! What is done to files, and what is not: none is destroyed, and only regular files are read where others chose the
+//! path.
 
 mod common;
 

@@ -20,7 +20,7 @@ fn samples_are_weighed_by_the_interval_of_their_thread() {
     };
     let slices = file("slices", "");
     std::fs::remove_file(&slices).unwrap();
-    // The thread of the samples is 2; an end is no part of its interval, and another thread has another.
+    // The thread of the samples is 2; an interval does not include its end, and the third one is of another thread.
     let intervals = file("a", "2 1500000000 2000000000 70\n2 0 1500000000 4\n1 0 9000000000 5\n");
     let output = stackfold(&["--intervals", &intervals, "--slices", &slices], input.as_bytes());
     assert_eq!((code(&output), text(&output.stdout)), (0, "t;main;f 7\nt;main;g 7\n".to_owned()));
@@ -40,7 +40,7 @@ fn samples_are_weighed_by_the_interval_of_their_thread() {
 }
 
 proptest! {
-    /// A moment has the group of the one interval of its thread that it lies in; two that share a moment are refused.
+    /// A moment has the group of the one interval of its thread that contains it; two that share a moment are refused.
     #[test]
     fn a_moment_is_in_the_interval_that_holds_it(
         given in prop::collection::vec((0..2_u64, 0..30_u64, 0..8_u64), 0..8)

@@ -1,4 +1,4 @@
-//! Kernel and modules: whose names they have, and under which name they stand where they have none.
+//! Kernel and modules: where their functions' names come from, and what is shown where there are none.
 
 mod common;
 

@@ -38,7 +38,8 @@ fn run(name: &str, bytes: &[u8], args: &[&str]) -> (i32, String) {
     (code(&done), text(&done.stderr))
 }
 
-/// What `perf report` 7.2 says of these files (perf 6.1 refuses the first, and keeps the values of the second by id alone).
+/// What `perf report` 7.2 says of these files (perf 6.1 refuses the first, and keeps the values of the second by id
+/// alone).
 #[test]
 fn totals_of_recordings_that_read_counters_are_those_of_perf_report() {
     for (file, event, weight, samples) in [
@@ -118,8 +119,8 @@ fn a_clock_that_ran_longer_than_all_processors_is_an_error() {
     assert!(said.contains("cpu-clock: its samples weigh 2003000000 ns, and 2 processors had 200"), "{said}");
 }
 
-/// perf writes what its BPF program saw as RAW: process, thread, period, chain, control group. The kernel's own words are those
-/// of the thread that ran before. perf 7.2 reports 3500 of this file.
+/// perf writes what its BPF program saw as RAW: process, thread, period, chain, control group. The kernel's own words
+/// are those of the thread that ran before. perf 7.2 reports 3500 of this file.
 #[test]
 fn off_cpu_samples_are_those_of_the_thread_that_waited() {
     let sample_type = IDENTIFIER | IP | TID | TIME | PERIOD | RAW;
@@ -184,8 +185,8 @@ fn deferred_chains_are_joined_to_the_samples_that_wait_for_them() {
     );
 }
 
-/// Branches, a counter's word for each (`-j any,counter`), then registers and a copied stack. The processor gives the words to
-/// samples of all events of a group, if one of them asks.
+/// Branches, a counter's word for each (`-j any,counter`), then registers and a copied stack. The processor gives the
+/// words to samples of all events of a group, if one of them asks.
 #[test]
 fn counters_of_branches_are_passed_over() {
     const BRANCH_COUNTERS: u64 = 1 << 19;
@@ -210,7 +211,7 @@ fn counters_of_branches_are_passed_over() {
 fn stacks_of_32_bit_programs_are_not_walked_as_those_of_64_bits() {
     const IP_SP_BP: u64 = 1 << 8 | 1 << 7 | 1 << 6;
     let sample_type = Event::default().sample_type | REGS_USER | STACK_USER;
-    // The caller's frame pointer, and where it goes on.
+    // The caller's frame pointer, and the return address.
     let stack = [0, 0x40_0020, 0, 0, 0, 0, 0, 0];
     for (abi, frames, notes) in [(2, ";[program];[program]", 0), (1, ";[program]", 1)] {
         let event = Event { sample_type, registers: IP_SP_BP, ..Event::default() };

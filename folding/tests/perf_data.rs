@@ -313,7 +313,7 @@ fn a_recording_that_lost_samples_to_damage_ends_with_exit_code_1() {
         for args in [&["-q"][..], &["merge", "-q"], &["stats", "--format", "json", "-o", "/dev/null"]] {
             let done = stackfold(&[args, &[scratch.path()]].concat(), b"");
             assert_eq!(code(&done), expected, "{args:?}");
-            // Without its reason the exit code would tell nobody anything.
+            // The exit code alone would not say why.
             assert!(args[0] == "stats" || text(&done.stderr).contains(said), "{}", text(&done.stderr));
         }
     }

@@ -1,4 +1,4 @@
-//! `--profile`: one file that holds what the other outputs tell apart.
+//! `--profile`: one file that holds what the other outputs separate.
 
 mod common;
 

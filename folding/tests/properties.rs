@@ -91,7 +91,7 @@ fn parsed(out: &[u8]) -> BTreeMap<String, u128> {
     out.split(|&b| b == b'\n').filter(|l| !l.is_empty()).map(line).collect()
 }
 
-/// Pieces that the reader tells apart, in any order.
+/// Pieces that the reader distinguishes, in any order.
 fn soup() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "t 1 1.000001: 5 cycles: ",

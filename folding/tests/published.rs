@@ -31,7 +31,7 @@ fn the_published_column_comes_out() {
     ] {
         assert!((share(name) - published).abs() <= 0.0101, "{name}: {} is not {published}", share(name));
     }
-    // Names were cut there, so that what belongs to LRU cannot be told from other by name.
+    // Names were cut there, so that LRU and other cannot be separated by name.
     let both = share("LRU") + share("other");
     assert!((both - 24.45).abs() <= 0.0101, "LRU and other: {both}");
     let names: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
@@ -89,7 +89,8 @@ fn anchors_of_7_8_3_are_found_in_a_capture() {
     assert!(share("checksm") > 0.0, "{rows:?}");
 }
 
-/// A data block goes back to its cache with no frame above that tells, or below the reader; a table's reader is no block.
+/// A data block goes back to its cache with no frame above that tells, or below the reader; a table's reader is no
+/// block.
 #[test]
 fn what_the_cache_does_when_a_block_is_released_is_its_own() {
     let root = "db_bench;clone3;start_thread";

@@ -1,5 +1,5 @@
-//! What is seen of a thread from when it is asked to stop until it stands still: once where it stops at once, in each
-//! round where it waits for a disk meanwhile.
+//! What is seen of a thread from the request to stop until it has stopped: one look if it stops at once, one look in
+//! each round while it waits for a disk.
 
 use crate::machine::{self, Place, Registers, entered_at};
 use crate::target::Look;
@@ -14,7 +14,7 @@ pub enum User {
     Copied { registers: [u64; machine::COUNT], stack: Vec<u8> },
 }
 
-/// A sample of the round that is not written yet: nothing is written while a thread stands still.
+/// A sample of the round that is not written yet: nothing is written while a thread is stopped.
 pub struct Taken {
     pub look: Arc<Look>,
     pub time: u64,
@@ -22,14 +22,14 @@ pub struct Taken {
     /// R, S, D, T or ?: what the sample counts as.
     pub state: u8,
     pub syscall: i64,
-    /// Of a thread that waited for long, its samples share what was taken when it stood still.
+    /// The samples of a thread that waited for several rounds share what was copied when it had stopped.
     pub user: Arc<User>,
     pub held_ns: u64,
     pub stop_ns: u64,
 }
 
-/// What a round found, on its way from the thread that samples: who writes may have to wait for a disk, while a thread of
-/// the target stands still.
+/// What a round found, passed from the sampling thread to the writing one: a write may wait for a disk, and a thread of
+/// the target may be stopped meanwhile.
 pub struct Round {
     /// CLOCK_MONOTONIC ns
     pub time: u64,
@@ -62,7 +62,7 @@ impl Asked {
 
     /// It has not stopped yet.
     pub fn see(&mut self, look: Look, time: u64, period: u64) {
-        // It has come back from where it waited, and stands still since a moment ago.
+        // Its wait has ended, and it stopped a moment ago.
         let look = if look.stat.state == b't' { with_state(look, b'R') } else { look };
         let look = match self.seen.last() {
             Some(last) if *last.look == look => Arc::clone(&last.look),
@@ -71,12 +71,12 @@ impl Asked {
         self.seen.push(Seen { look, time, period });
     }
 
-    /// Its samples where it never stood still: its kernel side, and where it entered the kernel.
+    /// Its samples if it never stopped: its kernel stack, and where it entered the kernel.
     pub fn unstopped(self) -> impl Iterator<Item = Taken> {
         self.seen.into_iter().map(|Seen { look, time, period }| unstopped(look, time, period))
     }
 
-    /// Its samples now that it stood still, and whether it had gone on between the first look and the stop.
+    /// Its samples now that it has stopped, and whether it ran between a look and the stop.
     ///
     /// blocked: where it was at its last sample; where it is at this one
     /// held_ns, stop_ns: of the one stop that there was
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// The states and periods of what was seen, once the thread stands still in a call that returns `returns`.
+    /// The states and periods of the samples, once the thread has stopped in a call that returns `returns`.
     fn stopped(looks: &[u8], returns: i64, blocked: &mut Blocked) -> Vec<(char, u64)> {
         let mut asked = Asked::new(look(looks[0]), 100, 100, 100);
         for (&state, time) in looks[1..].iter().zip(2..) {
@@ -180,7 +180,7 @@ mod tests {
         let mut blocked = None;
         assert_eq!(stopped(b"SRR", -512, &mut blocked), [('S', 100); 3]);
         assert_eq!(stopped(b"R", -512, &mut blocked), [('S', 100)]);
-        // Its call came to an end of its own.
+        // Its call ended by itself.
         assert_eq!(stopped(b"R", 1, &mut blocked), [('R', 100)]);
         assert!(blocked.is_none());
     }

@@ -1,6 +1,6 @@
-//! System calls that a stop would end, cut short or prolong. No stop is to be seen by the program, so threads that wait
-//! in such a call are not stopped; where a thread enters one in the moment before its stop, the kernel is told to begin
-//! the call anew (x86-64 only: arm64 has overwritten the first argument by then).
+//! System calls that a stop would end, cut short or prolong. The program must not notice a stop, so threads that wait
+//! in such a call are not stopped; if a thread enters one just before its stop, we make the kernel restart the call
+//! (x86-64 only: arm64 has overwritten the first argument by then).
 //!
 //! signal(7), "Interruption of system calls and library functions by stop signals", names most of them; the others are
 //! from the kernel's source.
@@ -8,8 +8,9 @@
 use libc::c_long;
 use recording::parse::Syscall;
 
-/// They end with EINTR before they have done anything, so that the same call with the same arguments is right: on sockets
-/// (with SO_RCVTIMEO or SO_SNDTIMEO) the kernel itself does so where there is no timeout. `close` is none of them.
+/// They end with EINTR before they have done anything, so that the same call with the same arguments is right: on
+/// sockets (with SO_RCVTIMEO or SO_SNDTIMEO) the kernel itself does so where there is no timeout. `close` is none of
+/// them.
 const MAY_BEGIN_ANEW: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
@@ -37,12 +38,12 @@ const MAY_BEGIN_ANEW: &[c_long] = &[
     libc::SYS_pwritev2,
 ];
 
-/// Harmless but for sockets, which may have SO_RCVTIMEO. Nothing tells from outside whether one has: asking needs a
-/// descriptor of it (pidfd_getfd), and to take one changes the socket's control group.
+/// Harmless but for sockets, which may have SO_RCVTIMEO. That cannot be seen from outside: asking needs a descriptor of
+/// the socket (pidfd_getfd), and taking one changes the socket's control group.
 const READS: &[c_long] = &[libc::SYS_read, libc::SYS_readv, libc::SYS_preadv2];
 
-/// A stop ends them with a part of what they were to write, or to do: asleep in them is who waits for a pipe, a socket, a
-/// terminal or a driver. Who waits for a disk does not notice a stop.
+/// A stop ends them with a part of what they were to write, or to do: a thread asleep in them waits for a pipe, a
+/// socket, a terminal or a driver. One that waits for a disk does not notice a stop.
 const CUT_SHORT: &[c_long] = &[
     libc::SYS_write,
     libc::SYS_writev,
@@ -62,7 +63,7 @@ const IO_PGETEVENTS: c_long = 333;
 #[cfg(target_arch = "aarch64")]
 const IO_PGETEVENTS: c_long = 292;
 
-/// Whether the kernel can be told to begin a call anew.
+/// Whether we can make the kernel restart a call.
 const CAN_BEGIN_ANEW: bool = cfg!(target_arch = "x86_64");
 
 const ERESTARTNOHAND: i64 = 514;
@@ -96,15 +97,15 @@ pub fn shows_a_stop(
         }
 }
 
-/// What becomes of a call's timeout when the call begins anew with its own arguments, where the kernel would go on with
-/// restart_syscall.
+/// What happens to a call's timeout when the call restarts with its own arguments, where the kernel would continue it
+/// with restart_syscall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remaining {
     /// The kernel has no use for restart_syscall.
     Nothing,
     /// It is a point in time, or there is none.
     Kept,
-    /// It would begin anew, too.
+    /// It would start again, too.
     Lost,
 }
 

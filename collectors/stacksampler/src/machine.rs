@@ -82,7 +82,8 @@ mod arch {
         let mut values = [0; COUNT];
         values[..31].copy_from_slice(&r.regs);
         (values[31], values[32]) = (r.sp, r.pc);
-        // The call's number is in x8, but nothing tells whether the thread is in a call: /proc/TID/syscall does.
+        // The call's number is in x8, but the registers do not show whether the thread is in a call: /proc/TID/syscall
+        // does.
         let place = Place { pc: r.pc, sp: r.sp, fp: r.regs[29] };
         Ok(Registers { place, values, syscall: -1, returns: r.regs[0] as i64 })
     }
@@ -92,8 +93,8 @@ mod arch {
         Err(nix::errno::Errno::ENOSYS)
     }
 
-    /// Whether a thread at `pc` is in the call that returns to `after`: where it is to begin anew, the kernel has set it
-    /// back by one instruction before the stop.
+    /// Whether a thread at `pc` is in the call that returns to `after`: where it is to begin anew, the kernel has set
+    /// it back by one instruction before the stop.
     pub fn entered_at(pc: u64, after: u64) -> bool {
         pc == after || pc.wrapping_add(4) == after
     }

@@ -127,8 +127,8 @@ fn run(args: &Args) -> Result<(), Failure> {
     let plan =
         Plan { hz: args.hz, seconds: args.seconds, callgraph: args.callgraph, stack_bytes: args.stack_bytes };
     let cpu_before = clock::cpu_ns();
-    // Sampling has a thread of its own. It waits for no disk, while a thread of the target may stand still; and its end
-    // lets go of those that have not stopped yet.
+    // Sampling has a thread of its own: it must not wait for a disk while a thread of the target is stopped, and when
+    // it ends, the kernel releases the threads that have not stopped yet.
     let (sender, rounds) = mpsc::sync_channel(ROUNDS_AHEAD);
     let sampler = Sampler::new(&plan, &mut target, tracer, sender);
     let (ahead, sampled) = std::thread::scope(|scope| {
@@ -217,8 +217,8 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("{} cannot be opened: {error}", path.display()))
 }
 
-/// Lets this thread run before the target's when it wakes up, because while it waits for a CPU one of them
-/// stands still. It sleeps nearly always, and never runs for longer than a round.
+/// Lets this thread run before the target's when it wakes up, because while it waits for a CPU one of them is stopped.
+/// It sleeps nearly always, and never runs for longer than a round.
 fn put_ahead() -> bool {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the call reads one structure, which lives on our stack; nix and std have no call for it.

@@ -149,7 +149,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Sees to threads that stand still by now.
+    /// Handles the threads that have stopped by now.
     fn attend(&mut self) {
         loop {
             match self.tracer.now() {
@@ -241,7 +241,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// What was seen of it counts, although it never stood still.
+    /// Its samples count, although it never stopped.
     fn gone(&mut self, thread: Pid) {
         if let Some(asked) = self.asked.remove(&thread) {
             self.outcome.lacking.ended += 1;
@@ -249,10 +249,10 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Copies what is wanted of a thread that stands still, and lets it go. Every instruction between the first line and
+    /// Copies what is wanted of a stopped thread, and releases it. Every instruction between the first line and
     /// `release` is time that the target loses.
     fn copy(&mut self, thread: Pid, signal: c_int) {
-        // Not since now: another thread may have been seen to first.
+        // Not since now: another thread may have been handled first.
         let since = self.tracer.nobody_stood_ns();
         let Some(asked) = self.asked.remove(&thread) else {
             // The number was given to another process's thread between the look and the seizure, or the thread has
@@ -267,7 +267,7 @@ impl<'a> Sampler<'a> {
         let times = self.outcome.stood(asked.at, since, clock::now_ns());
         self.buffer.resize(self.plan.callgraph.reads_at_most(self.plan.stack_bytes), 0);
         let Ok((user, registers)) = found else {
-            // Killed while it stood still.
+            // Killed while it was stopped.
             self.outcome.lacking.ended += 1;
             self.taken.extend(asked.unstopped());
             return;
@@ -279,7 +279,7 @@ impl<'a> Sampler<'a> {
         self.taken.extend(taken);
     }
 
-    /// Sees to it that the call which the thread comes back from does not show the stop.
+    /// Makes sure that the call which the thread returns from does not show the stop.
     fn begun_anew(&self, thread: Pid, registers: machine::Registers) -> machine::Registers {
         let filtered = || self.target.is_filtered(thread);
         let returns = calls::begun_anew(registers.syscall, registers.returns, filtered);

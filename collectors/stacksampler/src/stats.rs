@@ -106,11 +106,12 @@ pub struct Outcome {
     pub rounds: u64,
     /// Rounds that were left out because the one before lasted too long.
     pub late_rounds: u64,
-    /// From when it was last seen that no thread stood still until the thread was let go: stops that were not asked for, too.
+    /// From the last moment at which no thread was seen stopped until the thread was released; stops that we did not
+    /// request, too.
     #[serde(serialize_with = "summarised")]
     pub held: Durations,
-    /// From when a thread was asked to stop until it was let go: what it lost at most. Of one that waited for a disk
-    /// meanwhile as `held`.
+    /// From when a thread was asked to stop until it was released: what it lost at most. If it waited for a disk
+    /// meanwhile, the same as `held`.
     #[serde(serialize_with = "summarised")]
     pub stop: Durations,
     pub lacking: Lacking,
@@ -121,8 +122,8 @@ fn summarised<S: Serializer>(durations: &Durations, serializer: S) -> Result<S::
 }
 
 impl Outcome {
-    /// A thread was let go at `released` that stood still since `since` at most, and was asked to at `asked`, all
-    /// CLOCK_MONOTONIC ns: how long it was held, and its stop from the asking on.
+    /// A thread was asked to stop at `asked`, stopped at `since` or later, and was released at `released`, all
+    /// CLOCK_MONOTONIC ns: how long it was held, and how long the stop took from the request on.
     ///
     /// One that stopped late waited for a disk or a CPU until then, not for us.
     pub fn stood(&mut self, asked: u64, since: u64, released: u64) -> (u64, u64) {

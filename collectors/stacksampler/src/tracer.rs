@@ -1,7 +1,7 @@
 //! What can be waited for: threads that stop, and what ends the sampling.
 //!
-//! One thread at a time: seized, interrupted, let go. Nothing here can leave a thread stopped: when this program ends,
-//! however it ends, the kernel detaches it from every thread it had seized, and those go on.
+//! One thread at a time: seized, interrupted, released. Nothing here can leave a thread stopped: when this program
+//! ends, however it ends, the kernel detaches it from every thread it had seized, and those continue.
 
 use nix::errno::Errno;
 use nix::libc::{self, c_int};
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 /// What a wait ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It stands still, with this signal on its way to it, 0 if none. It goes on with `release`.
+    /// It has stopped, with this signal pending for it, 0 if none. `release` resumes it.
     ///
     /// A number, because nix names the signals up to 31 alone: the others are the program's, or glibc's (setuid in a
-    /// process with threads, pthread_cancel), and a thread that is not let go with them stands still for ever.
+    /// process with threads, pthread_cancel), and a thread that is not released with them stays stopped for ever.
     Stopped(Pid, c_int),
     Gone(Pid),
     Nothing,
@@ -33,15 +33,15 @@ pub enum Refusal {
     NotPermitted,
 }
 
-/// A thread that takes longer to stop (it waits for a disk) is not waited for: it is looked at in each round, stops when it
-/// comes back, and is seen to then at once.
+/// A thread that takes longer to stop (it waits for a disk) is not waited for: it is looked at in each round, stops
+/// when its wait ends, and is then handled at once.
 pub const PATIENCE: Duration = Duration::from_millis(2);
 
 /// How long the CPU is kept for a thread's stop: seen on two busy CPUs, it takes the mean stop from 52 to 17 us.
 const SPIN: Duration = Duration::from_micros(30);
 
 pub struct Tracer {
-    /// Its signals include SIGCHLD, which tells of threads that stop.
+    /// Its signals include SIGCHLD, which reports threads that stop.
     pub control: Control,
     nobody_stood_ns: u64,
     /// `schedstat` of the thread that samples.
@@ -72,7 +72,8 @@ impl Tracer {
 
     /// What has happened to any seized thread since one was interrupted, waiting for it until `deadline`.
     ///
-    /// A running thread stops within microseconds; to be woken up takes longer, and the thread would stand still for it.
+    /// A running thread stops within microseconds. Sleeping until then takes longer: the thread would be stopped while
+    /// we wake up.
     pub fn wait_for_stop(&mut self, deadline: Instant) -> Event {
         let begun = Instant::now();
         while begun.elapsed() < SPIN {
@@ -87,7 +88,7 @@ impl Tracer {
     /// What has happened to any seized thread, waiting for it until `deadline`.
     pub fn wait(&mut self, deadline: Instant) -> Event {
         loop {
-            // First of all, because a thread may stand still since the wake-up.
+            // First of all, because a thread may have been stopped since the wake-up.
             match self.now() {
                 Event::Nothing => {}
                 event => return event,
@@ -133,12 +134,13 @@ impl Tracer {
         }
     }
 
-    /// When it was last seen that no seized thread stood still, CLOCK_MONOTONIC: who does now does so since then at most.
+    /// When no seized thread was last seen stopped, CLOCK_MONOTONIC: a thread that is stopped now was stopped then or
+    /// later.
     pub fn nobody_stood_ns(&self) -> u64 {
         self.nobody_stood_ns
     }
 
-    /// Lets a stopped thread go on, with the signal that was on its way.
+    /// Resumes a stopped thread, with the signal that was pending for it.
     pub fn release(&self, thread: Pid, signal: c_int) {
         let signal = std::ptr::without_provenance_mut::<libc::c_void>(signal as usize);
         // SAFETY: the call takes no memory of ours. ESRCH: it was killed meanwhile, which needs no help.

@@ -1,4 +1,4 @@
-//! Frames that are cut out of both sides, because one of them cannot tell them apart.
+//! Frames that are cut out of both sides, because one side cannot show them separately.
 
 use crate::frame_names::FrameNames;
 use serde::Serialize;

@@ -88,7 +88,7 @@ impl Walk<'_> {
                 lines.push(node);
             } else if let Some(&most) = differ.iter().find(|&&child| self.delta(child) / delta >= CARRIES) {
                 todo.push(most);
-                // What others gain and lose beside it is no part of its line.
+                // Its line leaves out what others gain and lose beside it.
                 todo.extend(
                     differ
                         .into_iter()

@@ -1,4 +1,4 @@
-//! The names of both sides: a key for each function, and the keys that stand for others.
+//! The names of both sides: a key for each function, and the keys that represent others.
 
 use function_names::{canonical, split_mark};
 use observer::states::{MARKS, OffCpu, WAKER};
@@ -82,13 +82,13 @@ pub struct FrameNames {
     by_name: HashMap<(bool, bool, String), u32>,
     by_spelling: HashMap<(String, u32), u32>,
     objects: Texts,
-    /// The key that stands for each.
+    /// The key that represents each.
     stands: Vec<u32>,
     pub joined: Vec<(u32, u32, MatchRule)>,
 }
 
 impl FrameNames {
-    /// `aliases`: names, each with the one that stands for it; `apart`: names that are nothing but themselves;
+    /// `aliases`: names, each with the one that replaces it; `apart`: names that match only themselves;
     /// `rules`: which may be used beside equal names.
     pub fn new(aliases: Vec<(String, String)>, apart: &[String], rules: &[MatchRule]) -> Self {
         let aliases = match rules.contains(&MatchRule::Alias) {
@@ -163,12 +163,12 @@ impl FrameNames {
         key
     }
 
-    /// The key that stands for `key`.
+    /// The key that represents `key`.
     pub fn of(&self, key: u32) -> u32 {
         self.stands[key as usize]
     }
 
-    /// What the key that stands for others is called: as the second side does, or else the first.
+    /// The name of a key that may represent others: the second side's, or else the first side's.
     pub fn shown(&self, key: u32) -> &str {
         let spelled = |side: usize| {
             let keys = (0..self.keys.len()).filter(|&one| self.stands[one] == key);
@@ -184,7 +184,7 @@ impl FrameNames {
         self.joined.iter().any(|&(a, b, _)| a == key || b == key)
     }
 
-    /// The first of each pair stands for the second from now on.
+    /// From now on the first of each pair represents the second.
     pub fn join(&mut self, rule: MatchRule, pairs: &[(u32, u32)]) {
         for &(a, b) in pairs {
             self.stands.iter_mut().filter(|stands| **stands == b).for_each(|stands| *stands = a);

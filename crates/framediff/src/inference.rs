@@ -1,17 +1,17 @@
 //! Which frames differ: an interval for the difference of each, all of which hold at once with 95 %.
 //!
-//! The variance of a side's mean over its sessions is moderated (Smyth 2004, limma): what the sessions of one frame
-//! differ by, which is known from few, is averaged with what all frames tell together: the variance from the slices,
-//! and a session effect in proportion to the cost. It is never less than that of the number of samples. The interval
-//! is Student's, with the degrees of freedom of Welch and Satterthwaite, at 5 % divided by the number of frames that
-//! are tested (Bonferroni, which holds however the frames hang together): so in 95 of 100 comparisons of equal sides
-//! no frame at all is different. A frame is tested if both sides together have ten samples of it; one that has the
-//! samples of the frame above it is no further test.
+//! The variance of a side's mean over its sessions is moderated (Smyth 2004, limma): the variance between the sessions
+//! of one frame, which few sessions show, is averaged with an estimate from all frames: the variance from the slices,
+//! and a session effect in proportion to the cost. It is never less than that of the number of samples. The interval is
+//! Student's, with the degrees of freedom of Welch and Satterthwaite, at 5 % divided by the number of frames that are
+//! tested (Bonferroni, which holds however the frames hang together): so in 95 of 100 comparisons of equal sides no
+//! frame at all is different. A frame is tested if both sides together have ten samples of it; one that has the samples
+//! of the frame above it is no further test.
 //!
 //! Two profiles without repeats (`Basis::Samples`, `Basis::Shares`) know nothing of what sessions differ by. Their
 //! intervals are of chance in sampling alone: the variance of the numbers of samples (Poisson; of shares binomial), or
-//! that of the slices where it is larger and there are slices enough. Where one side's samples are not counted, nothing tells chance from a difference, and a
-//! difference is a part of the whole (`LEAST_SHARE`).
+//! that of the slices where it is larger and there are slices enough. Where one side's samples are not counted, chance
+//! cannot be estimated, and a difference is more than a part of the whole (`LEAST_SHARE`).
 
 use crate::frame_names::FrameNames;
 use crate::sums::CostSums;
@@ -23,18 +23,18 @@ use std::collections::HashMap;
 pub const LEAST_SAMPLES: u64 = 10;
 /// The chance that anything at all is different where nothing is.
 pub const ALPHA: f64 = 0.05;
-/// Sessions that what all frames tell together counts as.
+/// The estimate from all frames counts as at most so many sessions.
 const PRIOR_SESSIONS: f64 = 8.0;
-/// A session effect, as a part of the cost (one standard deviation), where sessions are too few to tell one: that of
-/// CPU per read between windows of a 2-core VM whose disk wandered.
+/// A session effect, as a part of the cost (one standard deviation), where sessions are too few to estimate one: that
+/// of CPU per read between windows of a 2-core VM whose disk wandered.
 pub const ASSUMED_EFFECT: f64 = 0.06;
 /// The same in part of the whole, for every frame: what a burst of interrupts is in one session and not in another.
 const ASSUMED_OF_WHOLE: f64 = 0.03;
 /// Sessions beyond one a side, of both sides, from which the effect is believed.
 const LEAST_FREEDOM: u32 = 4;
-/// A frame whose sessions differ by so many times the variance that all frames tell is judged by its sessions alone.
+/// A frame whose variance between sessions is more than so many times the estimate is judged by its sessions alone.
 const OWN_VARIANCE: f64 = 4.0;
-/// What it is at least.
+/// The least session effect that is estimated.
 const LEAST_EFFECT: f64 = 0.01;
 
 /// Of the whole: the smallest difference of two profiles whose samples are not counted.

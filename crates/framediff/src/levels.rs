@@ -1,5 +1,5 @@
-//! What only one side can tell apart: functions of an object whose names one side lacks, and functions that one side
-//! may have inlined where nothing tells. Both are cut, so that the rest is compared.
+//! What only one side can separate: functions of an object whose names one side lacks, and functions that one side may
+//! have inlined without a trace. Both are cut, so that the rest is compared.
 
 use crate::cuts::Cuts;
 use crate::frame_names::FrameNames;
@@ -43,7 +43,7 @@ pub fn nameless(sides: &[Side; 2], names: &FrameNames) -> Cuts {
 }
 
 /// Functions, each with the path of its caller, that one side alone seems to have because the other may have inlined
-/// them: it tells no inlined functions of that object, the caller costs the same with all below, and what the other
+/// them: it has no inlined functions of that object, the caller costs the same with all below, and what the other
 /// side alone has below the caller are functions that these call.
 pub fn inlined(
     sides: &[Side; 2],

@@ -1,5 +1,5 @@
 //! Two sides of a comparison, each of many profiles, as one tree: what every frame costs a query on either side, and
-//! whether the difference can be told from noise.
+//! whether the difference is more than noise.
 //!
 //! ```text
 //! sides ─┐           ┌─> matching: names that are one function    ┐ each round looks at a tree,
@@ -9,7 +9,7 @@
 //!                    └─> sums ─> inference ─> explain ─> report
 //! ```
 //!
-//! A cost is CPU us per query: what a profile's total stands for, times the node's share of it. A session's cost has
+//! A cost is CPU us per query: that of a profile's total, times the node's share of it. A session's cost has
 //! the variance of that share over the slices (seconds) of its profiles, by the linearised ratio; sessions differ
 //! among themselves by more than that, which [`inference`] estimates from them.
 
@@ -58,7 +58,7 @@ impl FrameComparison {
         }
         let mut inference = Inference::new(&tree, CostSums::new(&sides, &tree, &names), &names, basis);
         for _ in 0..ROUNDS {
-            // Two shares of the whole are equal however their frames differ: nothing tells what was inlined.
+            // Two shares of the whole are equal however their frames differ: they do not show what was inlined.
             if basis != Basis::Sessions {
                 break;
             }

@@ -25,7 +25,7 @@ pub struct FrameReport {
     /// With all they call and themselves, those that differ first, then the heaviest.
     functions: Vec<FunctionRow>,
     explanation: Vec<LineReport>,
-    /// Lines of the explanation beyond the most that are told.
+    /// Lines of the explanation beyond the limit.
     more_lines: usize,
     moved: Vec<MovedReport>,
     matches: Vec<NameMatch>,

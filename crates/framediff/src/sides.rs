@@ -22,7 +22,7 @@ pub struct SideProfile {
     /// Slices from the first to the last.
     pub slice_count: u32,
     pub queries: f64,
-    /// CPU us that a unit of weight stands for.
+    /// CPU us per unit of weight.
     pub us: f64,
     pub samples: u64,
 }

@@ -5,7 +5,7 @@ use crate::frame_names::FrameNames;
 use crate::sides::{NONE, Side, SideProfile, StackCost};
 use std::collections::{BTreeMap, HashMap};
 
-/// Nodes in the order of first sight, the root first; a node stands behind the one above it.
+/// Nodes in the order of first sight, the root first; a node follows its parent.
 #[derive(Default)]
 pub struct MergedTree {
     pub parent: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What differs is told, and what does not is not.
+//! What differs is reported, and what does not is not.
 
 use framediff::explain::Explanation;
 use framediff::sides::{NONE, Side, SideProfile, SliceCost, StackCost};

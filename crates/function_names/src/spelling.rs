@@ -69,7 +69,7 @@ fn long_streams(mut name: Vec<u8>) -> Vec<u8> {
     name
 }
 
-/// `;` separates frames, so it cannot stand in one.
+/// `;` separates frames, so a name cannot contain it.
 pub fn escape(name: &mut [u8]) {
     for byte in name {
         if matches!(byte, b';') {

@@ -44,7 +44,7 @@ fn what_a_template_returns_is_cut_with_its_arguments() {
     assert_eq!(args("std::ostream& operator<< <char>"), "operator<< <char>");
     assert_eq!(args("long ns::f<A>(A) [clone .isra.0]"), "ns::f<A> [clone .isra.0]");
     assert_eq!(args("X::operator bool"), "X::operator bool");
-    // No names of templates: what stands in front is no type.
+    // No names of templates: what comes first is no type.
     assert_eq!(args("non-virtual thunk to C::f"), "non-virtual thunk to C::f");
     assert_eq!(args("JS:*run <anonymous>"), "JS:*run <anonymous>");
     assert_eq!(args("py::find:<frozen importlib._bootstrap>"), "py::find:<frozen importlib._bootstrap>");

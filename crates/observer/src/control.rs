@@ -1,4 +1,4 @@
-//! The control protocol: how a program that observes is told when its window begins and ends.
+//! The control protocol: how a program that observes learns when its window begins and ends.
 //!
 //! Two pipes, `--control IN,OUT` (open file descriptors): orders come in on one, answers go out on the other. Each is a
 //! line of text. `NS` is the moment by CLOCK_MONOTONIC, in ns.
@@ -16,19 +16,19 @@
 //! ```
 //!
 //! - The window is the program's from `open` to `close`, to the ns that it answers: nothing outside of it is counted.
-//! - A refusal is no line: at any point the program may end instead of answering, which the end of OUT tells at once. Its
-//!   exit code says whose it is (1 the measurement's, 2 the request's, 3 the host's) and its standard error what it is:
-//!   what failed, then maybe `  meaning: ...` and `  fix: ...` (`Failure`).
-//! - The end of IN is a `close`, and so is any order but `open`: when ioflame dies, the window closes, what was counted is
-//!   written, and the program ends. Before `open` it ends with exit code 1 and writes nothing. Answers that nobody reads
-//!   any more are no failure.
+//! - A refusal is not a line: at any point the program may end instead of answering; the end of OUT shows it at once.
+//!   Its exit code says whose it is (1 the measurement's, 2 the request's, 3 the host's) and its standard error what it
+//!   is: what failed, then maybe `  meaning: ...` and `  fix: ...` (`Failure`).
+//! - The end of IN is a `close`, and so is any order but `open`: when ioflame dies, the window closes, what was counted
+//!   is written, and the program ends. Before `open` it ends with exit code 1 and writes nothing. Answers that nobody
+//!   reads any more are no failure.
 //! - SIGINT, SIGTERM and SIGHUP are a `close`, too; while it prepares they may end the program at once.
-//! - `close NS` comes unasked where a signal closed the window, its `--seconds` are over, or the observed process ended;
-//!   an order that crosses it is not answered again.
+//! - `close NS` comes unasked where a signal closed the window, its `--seconds` are over, or the observed process
+//!   ended; an order that crosses it is not answered again.
 //! - Without `--control` the window opens at once, and closes after `--seconds` or by a signal.
 //!
-//! The other end is `ground/system/control.py`; gdb's sampler (`collectors/pmp_gdb.py`) serves the same lines. `perf record` has
-//! a protocol of its own (`--control fd:`), and bpftrace takes no orders at all (`ebpf/bpftrace.py`).
+//! The other end is `ground/system/control.py`; gdb's sampler (`collectors/pmp_gdb.py`) serves the same lines.
+//! `perf record` has a protocol of its own (`--control fd:`), and bpftrace takes no orders at all (`ebpf/bpftrace.py`).
 
 use crate::{Failure, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

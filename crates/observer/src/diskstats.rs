@@ -30,7 +30,7 @@ pub fn disks() -> Disks {
     text.lines().filter_map(disk).collect()
 }
 
-/// A line: numbers, name, and 11 to 17 counters, as kernels came to have them.
+/// A line: numbers, name, and 11 to 17 counters, more in newer kernels.
 fn disk(line: &str) -> Option<((u32, u32), (String, DiskCounts))> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [major, minor, name, counters @ ..] = &words[..] else { return None };

@@ -72,7 +72,7 @@ impl Process {
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
-    /// Measurement error where it has ended: programs that were told its number may see another process.
+    /// Measurement error if it has ended: programs that were given its number may see another process.
     pub fn must_be_alive(&self) -> Result<(), Failure> {
         if self.has_ended() {
             return Err(Failure::measurement(format!("process {} ended before it was measured", self.pid)));

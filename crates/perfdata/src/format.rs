@@ -21,7 +21,7 @@ pub const CONTEXT_FIRST: u64 = (-4095_i64) as u64;
 pub const CONTEXT_HV: u64 = (-32_i64) as u64;
 pub const CONTEXT_KERNEL: u64 = (-128_i64) as u64;
 pub const CONTEXT_USER: u64 = (-512_i64) as u64;
-/// The user's side is in a record that follows; behind the mark stands the record's number.
+/// The user's side is in a record that follows; the record's number follows the mark.
 pub const CONTEXT_USER_DEFERRED: u64 = (-640_i64) as u64;
 
 /// Kinds of records, those of the kernel and those of perf itself (from 64 on).
@@ -71,7 +71,7 @@ pub mod misc {
     pub const FORK_EXEC: u16 = 1 << 13;
     /// `MMAP2`: the record carries the build id in place of the inode.
     pub const MMAP_BUILD_ID: u16 = 1 << 14;
-    /// A build id's record: behind the id stands its length.
+    /// A build id's record: the id's length follows the id.
     pub const BUILD_ID_SIZE: u16 = 1 << 15;
 }
 
@@ -117,9 +117,9 @@ pub mod read_format {
 pub mod branch_type {
     /// The branches are the calls not yet returned from.
     pub const CALL_STACK: u64 = 1 << 11;
-    /// A hardware index stands before the branches.
+    /// A hardware index precedes the branches.
     pub const HW_INDEX: u64 = 1 << 17;
-    /// A counter's word for each branch stands behind them.
+    /// A counter's word for each branch follows them.
     pub const COUNTERS: u64 = 1 << 19;
 }
 

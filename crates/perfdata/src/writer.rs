@@ -65,7 +65,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A recording of one process. Weights are in the unit that each event's name stands for.
+    /// A recording of one process. Each event's name implies the unit of its weights.
     pub fn create<'a>(
         out: File,
         pid: i32,
@@ -157,7 +157,7 @@ impl Recording {
         self.end(kind::MMAP, misc::KERNEL, -1, 0, time)
     }
 
-    /// The address of a frame that is no code but a name: a state, a mark. It stands among the kernel's.
+    /// The address of a frame that is no code but a name: a state, a mark. It is among the kernel's.
     pub fn named(&mut self, name: &[u8], time: u64) -> io::Result<u64> {
         let start = NAMED_AT + self.named * NAMED_SIZE;
         self.named += 1;

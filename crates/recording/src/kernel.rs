@@ -13,7 +13,7 @@ pub struct Kernel {
     build_id: Option<Vec<u8>>,
     release: Vec<u8>,
     names: Vec<u8>,
-    /// Address, and where in `names` its name stands; by address.
+    /// Address, and where in `names` its name is; by address.
     functions: Vec<(u64, u32, u32)>,
     /// By hash of the name: a second copy of the names would only be larger.
     addresses: HashMap<u64, u64>,
@@ -71,7 +71,7 @@ impl Kernel {
     pub fn name_at(&self, address: u64) -> &[u8] {
         let after = self.functions.partition_point(|&(start, ..)| start <= address);
         let Some(&(start, ..)) = self.functions[..after].last() else { return b"" };
-        // Several names may stand at one address: the first in kallsyms, as the kernel itself prints it.
+        // Several names may have one address: the first in kallsyms, as the kernel itself prints it.
         let first = self.functions[..after].partition_point(|&(other, ..)| other < start);
         let (_, from, to) = self.functions[first];
         &self.names[from as usize..to as usize]

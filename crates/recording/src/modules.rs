@@ -59,7 +59,7 @@ fn read(process: Pid, address: u64, buffer: &mut [u8]) -> usize {
     process_vm_readv(process, &mut [IoSliceMut::new(buffer)], &remote).unwrap_or(0)
 }
 
-/// The build id of the ELF file that lies in memory from `base` on.
+/// The build id of the ELF file that is in memory from `base` on.
 fn build_id_at(base: u64, read: impl Fn(u64, usize) -> Vec<u8>) -> Option<Vec<u8>> {
     let head = read(base, HEADERS);
     // 64 bits, little-endian: what this program is built for.

@@ -1,4 +1,4 @@
-//! The text of /proc: proc(5). Names in it are other people's: any byte may stand in them.
+//! The text of /proc: proc(5). Names in it are other people's: they may have any byte.
 
 use perfdata::writer::MappedCode;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub struct Stat {
     pub start_ticks: u64,
 }
 
-/// The name stands between the first `(` and the last `)`, and may hold both, blanks and line feeds.
+/// The name is between the first `(` and the last `)`, and may hold both, blanks and line feeds.
 pub fn stat(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')')?;
@@ -32,7 +32,7 @@ fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// What `/proc/PID/status` says behind `name:`. The process's own name stands there too, but escaped.
+/// What `/proc/PID/status` says after `name:`. The process's own name is in it too, but escaped.
 pub fn status<'a>(text: &'a [u8], name: &str) -> Option<&'a str> {
     let mut lines = text.split(|&byte| byte == b'\n');
     let line = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
@@ -89,7 +89,7 @@ pub struct Mapping {
     /// `major:minor` and inode of its file; inode 0 where it has none.
     pub device: Vec<u8>,
     pub inode: u64,
-    /// The path as it is, `[vdso]` and the like, or empty.
+    /// The path unchanged, `[vdso]` and the like, or empty.
     pub path: Vec<u8>,
 }
 

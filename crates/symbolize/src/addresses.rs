@@ -1,4 +1,5 @@
-//! The three numbers that one instruction has. Taking one for another gives a wrong symbol and no error, so each is a type.
+//! The three numbers that one instruction has. Taking one for another gives a wrong symbol and no error, so each is a
+//! type.
 //!
 //! ```text
 //!      in the process             in the file              as linked
@@ -16,30 +17,30 @@
 //!                 ------------ range.start - first of MappedObject ------->   (its negative: framehop's bias)
 //! ```
 //!
-//! A recording tells the mapping: where it begins and ends, and the file's offset at its beginning (`MMAP2`). The file tells
-//! its segments (`PT_LOAD`): `p_offset` in the file, `p_vaddr` as linked. perf prints offsets, symbol tables state
+//! A recording has the mapping: where it begins and ends, and the file's offset at its beginning (`MMAP2`). The file
+//! has its segments (`PT_LOAD`): `p_offset` in the file, `p_vaddr` as linked. perf prints offsets, symbol tables state
 //! addresses; in many files the two are equal for `.text`, which hides a mix-up until one comes where they are not.
 //!
-//! Code without a file (the kernel, what run-time compilers make) is counted as if the whole address space were one file
-//! that was linked where it lies: all three are the same number.
+//! Code without a file (the kernel, what run-time compilers make) is counted as if the whole address space were one
+//! file that was linked where it is: all three are the same number.
 
 /// Where a process, or the kernel, sees an instruction: what the registers and the chains of a recording hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessAddress(pub u64);
 
 impl ProcessAddress {
-    /// What code is counted by that no file stands behind.
+    /// The offset of code without a file: the address itself.
     pub fn without_file(self) -> FileOffset {
         FileOffset(self.0)
     }
 }
 
-/// Where something lies in the file that was mapped, in bytes from its beginning.
+/// An offset in the file that was mapped, in bytes from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileOffset(pub u64);
 
 impl FileOffset {
-    /// The address of code that no file stands behind.
+    /// The address of code without a file.
     pub fn without_file(self) -> ObjectAddress {
         ObjectAddress(self.0)
     }

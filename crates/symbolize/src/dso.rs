@@ -31,7 +31,7 @@ pub fn is_jit(dso: &[u8]) -> bool {
         || (base.starts_with(b"perf-") && base.ends_with(b".map"))
 }
 
-/// `[name]`: what stands for an unresolved symbol of a known object.
+/// `[name]`: shown for an unresolved symbol of a known object.
 pub fn bracketed(dso: &[u8]) -> Option<Vec<u8>> {
     let name = dso.strip_suffix(b" (deleted)").unwrap_or(dso);
     if name.is_empty() || name == b"[unknown]" {

@@ -115,7 +115,7 @@ struct Span {
     len: u32,
 }
 
-/// A sequence in the table: what is kept of its hash tells nearly all others from it.
+/// A sequence in the table: what is kept of its hash excludes nearly all others.
 #[derive(Clone, Copy)]
 struct Slot {
     tag: u32,

@@ -1,7 +1,7 @@
 //! Files that somebody else has chosen: the recording names them, or anybody may have made them, as in /tmp.
 //!
-//! Under such a name may lie a pipe, which waits for a writer for ever, a device, which does something when it is opened,
-//! or a file of any size. Regular files alone are opened, and what is read of them is bounded.
+//! Under such a name may lie a pipe, which waits for a writer for ever, a device, which does something when it is
+//! opened, or a file of any size. Regular files alone are opened, and what is read of them is bounded.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -29,7 +29,7 @@ pub fn read(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
 /// The same of a file that is open.
 pub fn read_all(file: &File, largest: u64) -> io::Result<Vec<u8>> {
     let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {largest} bytes"));
-    // What lies in /proc says that it is empty.
+    // Files in /proc have a length of 0.
     let len = file.metadata()?.len();
     if len > largest {
         return Err(too_large());

@@ -1,4 +1,4 @@
-//! Sequences that stand one behind the other.
+//! Sequences, one behind the other.
 
 /// Sequences by number, from 0 in the order they were added.
 #[derive(Clone)]

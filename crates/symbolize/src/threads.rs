@@ -1,4 +1,5 @@
-//! The one place where threads are started, named and waited for. A panic in one goes on where it is waited for.
+//! The one place where threads are started, named and waited for. A panic in one is resumed in the thread that waits
+//! for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +28,7 @@ impl<T: Send + 'static> Background<T> {
     }
 }
 
-/// Does `here` in this thread while each of `others` runs in one of its own; gives what they came to.
+/// Does `here` in this thread while each of `others` runs in one of its own; returns their results.
 pub fn beside<T: Send, R>(
     name: &str,
     others: impl IntoIterator<Item: FnOnce() -> T + Send>,

@@ -55,8 +55,8 @@ pub struct Rows {
     pub foreign: Option<Vec<Stage>>,
 }
 
-/// The rows once nothing counts any more: a program that was preempted when the gate closed goes on when its thread has a
-/// CPU again, and until then some stages hold one query more than others.
+/// The rows once no program counts any more: one that was preempted when the gate closed continues when its thread has
+/// a CPU again, and until then some stages hold one query more than others.
 pub fn read(skeleton: &LadderSkel) -> Result<Rows, Failure> {
     let mut rows = settled(skeleton)?.into_iter();
     let mut stages = named(&STAGES, &mut rows);

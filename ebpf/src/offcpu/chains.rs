@@ -64,7 +64,7 @@ pub fn is_fault(addresses: &[u64], kernel: &Kernel) -> bool {
 pub struct Chain(pub Vec<u64>);
 
 impl Chain {
-    /// Frames of the kernel, or names of ours that stand among them; leaf first.
+    /// Frames of the kernel, or names of ours among them; leaf first.
     pub fn kernel(&mut self, addresses: &[u64]) {
         self.with_mark(CONTEXT_KERNEL, addresses);
     }
@@ -73,8 +73,8 @@ impl Chain {
         self.with_mark(CONTEXT_USER, addresses);
     }
 
-    /// A user stack upside down, as a waker stands on what it woke. All but the leaf are places to return to: a reader
-    /// takes that from their order, which is not theirs here, so that the calls themselves are given.
+    /// A user stack upside down: a waker's, on top of what it woke. All but the leaf are return addresses. A reader
+    /// sees that by their order, which is reversed here, so the addresses of the calls are given instead.
     pub fn user_reversed(&mut self, addresses: &[u64]) {
         for (depth, &address) in addresses.iter().enumerate().rev() {
             self.with_mark(CONTEXT_USER, &[address - u64::from(depth > 0)]);

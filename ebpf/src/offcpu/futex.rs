@@ -1,5 +1,5 @@
-//! What a futex is waited in for: a lock, a condition, the end of a thread. The kernel does not know; what tells is which
-//! function of the C library made the call, and where that is a local one of its own, what the call asked for.
+//! What a wait in a futex is for: a lock, a condition, the end of a thread. The kernel does not know; the call's
+//! operation and value show it, with the function of the C library that made the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -114,7 +114,8 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// From the symbols of what the process has mapped now; none where it has no C library, or a static one without names.
+    /// From the symbols of what the process has mapped now; none where it has no C library, or a static one without
+    /// names.
     pub fn of(process: &Process) -> Self {
         let maps = parse::maps(&fs::read(process.path("maps")).unwrap_or_default());
         let mut found = Self::default();
@@ -172,7 +173,8 @@ impl Callers {
         match futex.how & OPERATION {
             LOCK_PI | LOCK_PI2 => return State::Lock,
             WAIT_REQUEUE_PI => return State::Condition,
-            // The word is the one that the kernel clears when the thread of that number ends, and wakes as a shared one.
+            // The word is the one that the kernel clears when the thread of that number ends, and wakes as a shared
+            // one.
             WAIT | WAIT_BITSET if futex.how & PRIVATE == 0 && tids.contains(&futex.value) => {
                 return State::Join;
             }
@@ -187,7 +189,8 @@ impl Callers {
             Some(Use::Lock) => State::Lock,
             Some(Use::Join) => State::Join,
             _ if taken => State::Lock,
-            // glibc's conditions and rwlocks wait in their own functions, which are exported; semaphores in a local one.
+            // glibc's conditions and rwlocks wait in their own functions, which are exported; semaphores in a local
+            // one.
             None if self.glibc && futex.how & LIBRARY != 0 && futex.value == 0 => State::Lock,
             _ => State::Futex,
         }
@@ -216,7 +219,7 @@ impl Callers {
     }
 }
 
-/// Where a mapping of the file has an address of its own; None where it lies in another mapping.
+/// Where a mapping of the file has an address of the file; None where another mapping has it.
 fn mapped_at<'a>(elf: &impl Object<'a>, map: &Mapping, address: u64) -> Option<u64> {
     let offset = file_offset(elf, address)?;
     let place = map.range.start + offset.checked_sub(map.offset)?;

@@ -14,7 +14,7 @@ pub const NOT_KEPT: u64 = types::no_stack::NOT_KEPT.0 as u64;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     pub tid: u32,
-    /// As the program tells it: asleep in a futex is `Sleep` still. None: blocked since before it was looked at.
+    /// As the program reports it: a wait in a futex is still `Sleep`. None: blocked since before it was looked at.
     pub state: Option<State>,
     pub kernel: u64,
     pub user: u64,

@@ -4,7 +4,7 @@
 //! 0   8   magic
 //! 8   4   schema
 //! 12  4   where the first record begins
-//! 16      JSON: the fields of a record and of a span by name, form and offset, the names of parts and states, the clocks
+//! 16      JSON: the fields of a record and of a span by name, form and offset, names of parts and states, the clocks
 //! ```
 //!
 //! Forms are those of Python's struct. Times are CLOCK_MONOTONIC, ns.
@@ -66,7 +66,7 @@ pub struct Head {
     pub bytes: u64,
     pub parts: Parts,
     pub tid: u32,
-    /// So many of those that were followed it stands for.
+    /// How many of those that were followed it represents.
     pub weight: u32,
     pub reads: u32,
     pub min_flt: u32,

@@ -53,7 +53,7 @@ fn made(record: &Record, places: &mut Places, tellers: &Tellers) -> (Head, Vec<F
         .filter(is_request)
         .map(|span| OwnRequest { issued: span.at[1], completed: span.at[2] })
         .collect();
-    // Where each of them stands among the spans, from 1 on.
+    // The number of each among the spans, from 1 on.
     let at: Vec<u16> =
         (1_u16..).zip(record.seen()).filter(|(_, span)| is_request(span)).map(|(at, _)| at).collect();
     let mut parts: Parts = [0; split::PARTS.len()];

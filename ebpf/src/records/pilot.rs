@@ -15,7 +15,7 @@ use crate::uprobes::Trap;
 /// So many of the queries that are not slow are kept of a window, about.
 const OTHERS: f64 = 2000.0;
 const PILOT: Duration = Duration::from_secs(1);
-/// Of fewer in the pilot the slow ones cannot be told: all are kept.
+/// With fewer in the pilot it is unknown how long slow ones take: all are kept.
 const FEW: u64 = 200;
 /// Well below the percentile that is asked for, which may be shorter in the window than it was before.
 const SLOW_SHARE: f64 = 0.95;
@@ -77,7 +77,8 @@ fn too_dear(queries_per_second: f64, entry_ns: f64, share: f64) -> Failure {
 }
 
 impl Pilot {
-    /// How long a slow query takes at least (ns), one in how many of the others is kept, and what is to be known of that.
+    /// How long a slow query takes at least (ns), one in how many of the others is kept, and what is to be known of
+    /// that.
     pub fn what_is_kept(&self, options: &RecordsOptions) -> (u64, u32, Vec<String>) {
         let slow_ns = match options.threshold {
             _ if options.keep == Keep::All => {

@@ -16,10 +16,10 @@ use crate::offcpu::futex::{Callers, Futex, SEEN};
 
 /// The recording's event: ns that queries were blocked; of places where they ran, samples.
 const EVENT: &str = "blocked";
-/// The threads that stand for places where queries ran.
+/// The name of threads that represent places where queries ran.
 const RAN: &str = "on_cpu";
 
-/// The process and the kernel, to tell what a wait was for.
+/// The process and the kernel, to find out what a wait was for.
 pub struct Tellers {
     pub kernel: Kernel,
     pub callers: Callers,

@@ -1,4 +1,5 @@
-//! The requests that ended, as rows of equal length; files and threads are told once each, and are numbers in the rows.
+//! The requests that ended, as rows of equal length; files and threads are listed once each, and are numbers in the
+//! rows.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -45,7 +45,7 @@ pub struct RoleRows {
     join: Vec<StageSum>,
 }
 
-/// Once nothing counts any more: a program that was preempted when the gate closed goes on when its thread runs again.
+/// Once no program counts any more: one that was preempted when the gate closed continues when its thread runs again.
 pub fn read(skeleton: &WritesSkel) -> Result<Vec<RoleRows>, Failure> {
     let mut before = look(skeleton)?;
     for _ in 0..SETTLE_LOOKS {
@@ -107,7 +107,7 @@ fn row(skeleton: &WritesSkel, number: usize) -> Result<(Histogram, u64), Failure
     Ok((histogram::of_cpus(cpus.iter().map(of_cpu)), cpus.iter().map(|row| row.own_ns).sum()))
 }
 
-/// `[size, groups]` of the groups that there were; the largest size stands for all above it.
+/// `[size, groups]` of the groups that there were; the largest size includes all above it.
 pub fn group_sizes(skeleton: &WritesSkel) -> Result<Vec<[u64; 2]>, Failure> {
     let counts = read_counts(&skeleton.maps.sizes, 0, SIZES)?;
     let there = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);

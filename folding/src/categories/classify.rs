@@ -110,7 +110,7 @@ impl<'a> Classifier<'a> {
         }
     }
 
-    /// The frame that tells most about a stack in `other`: the leaf-most frame of the engine, else the
+    /// The frame that says most about a stack in `other`: the leaf-most frame of the engine, else the
     /// leaf-most one outside the kernel, else the leaf.
     pub fn representative_frame(&self, stack: u32) -> Option<u32> {
         let chain = self.profile.chain(stack);

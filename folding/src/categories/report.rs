@@ -50,7 +50,7 @@ pub struct CategoryRow {
     pub us_per_query: Option<f64>,
 }
 
-/// A frame that stands for a part of `other`.
+/// A frame that represents a part of `other`.
 #[derive(Debug, Serialize)]
 pub struct OtherFrame {
     pub frame: String,

@@ -1,4 +1,4 @@
-//! The rules file. `README.md` tells the format; `workloads/engines/rocksdb/categories.toml` is the model.
+//! The rules file. `README.md` describes the format; `workloads/engines/rocksdb/categories.toml` is the model.
 
 use super::rule_files::rule_files;
 use crate::error::Error;

@@ -62,7 +62,7 @@ impl ThreadCount {
 }
 
 impl Selection {
-    /// Everything else is kept as it is.
+    /// All other options have their defaults.
     pub fn options(&self) -> Options {
         Options { event: self.event.clone(), weight: self.weight, ..Options::default() }
     }

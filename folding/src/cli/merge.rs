@@ -74,7 +74,7 @@ pub fn run(args: &MergeArgs) -> Result<u8, Error> {
     Ok(if sums.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
 }
 
-/// Inputs whose events are known and differ are refused; folded text does not tell its event.
+/// Inputs whose events are known and differ are refused; folded text does not name its event.
 pub fn agree(stated: &[(&PathBuf, String)]) -> Result<(), Error> {
     let mut known = stated.iter().filter(|(_, event)| event != UNSTATED);
     let Some((_, first)) = known.next() else { return Ok(()) };

@@ -15,8 +15,8 @@ pub struct RawFrame<'a> {
     pub dso: Option<&'a [u8]>,
     pub address: Option<u64>,
     pub inlined: bool,
-    /// It is known to be no frame of the kernel's, whatever its address: of a function without a frame pointer the kernel
-    /// takes any number for where it returns to.
+    /// It is known to be no frame of the kernel's, whatever its address: of a function without a frame pointer the
+    /// kernel takes any number for where it returns to.
     pub user: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct FrameRef {
 }
 
 impl FrameRef {
-    /// The same, where more than its name tells whether user threads begin there.
+    /// The same, where more than its name shows whether user threads begin there.
     pub fn where_threads_begin(self, begin: bool) -> Self {
         let flags = self.flags & !USER_ROOT | if begin { USER_ROOT } else { 0 };
         Self { flags, ..self }

@@ -27,7 +27,7 @@ pub struct Callgrind {
     /// What each collector takes; empty before the events are named.
     chosen: Vec<Chosen>,
     events: Vec<u8>,
-    /// How many positions stand before the costs.
+    /// How many positions precede the costs.
     positions: usize,
     command: Vec<u8>,
     pid: Option<i64>,
@@ -67,7 +67,7 @@ struct Names {
 }
 
 impl Names {
-    /// The place of what `(12) name`, `(12)` or `name` stands for.
+    /// The place of the name that `(12) name`, `(12)` or `name` refers to.
     fn find(&mut self, written: &[u8]) -> Result<usize, String> {
         let (number, text) = numbered(written);
         let Some(number) = number else { return Ok(self.intern(text)) };

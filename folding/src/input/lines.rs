@@ -81,7 +81,7 @@ impl<R: Read> LineReader<R> {
         self.at_end = false;
     }
 
-    /// Takes the next line if it is this one and lies in the buffer whole: one comparison instead of a search.
+    /// Takes the next line if it is this one and is entirely in the buffer: one comparison instead of a search.
     #[inline]
     pub fn take_if(&mut self, expected: &[u8]) -> bool {
         let unread = &self.buffer[self.unread.clone()];

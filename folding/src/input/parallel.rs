@@ -56,7 +56,7 @@ impl<'s, 'i> Worker<'s, 'i> {
     }
 }
 
-/// What a thread has when no part is left.
+/// What a thread has when all parts are read.
 struct WorkerResult {
     reader: PerfScript,
     collector: Collector,
@@ -113,7 +113,7 @@ fn fold(
     [first].into_iter().chain(others).collect()
 }
 
-/// The input, and what no part has taken yet.
+/// The input, and what was read of it beyond the parts so far.
 struct SharedInput<'i> {
     input: &'i mut (dyn Read + Send),
     /// Read already, but behind the last cut.
@@ -121,7 +121,7 @@ struct SharedInput<'i> {
     parts: u64,
     at_end: bool,
     failure: Option<String>,
-    /// The thread whose sample goes on in what is left at the end.
+    /// The thread whose last sample continues in what is left at the end.
     holder: usize,
 }
 
@@ -158,7 +158,7 @@ struct InputPart<'s, 'i> {
     thread: usize,
     /// In the order of the input.
     number: u64,
-    /// The input ended before the part did: its last sample goes on behind it.
+    /// The input ended before the part did: its last sample continues behind it.
     holds_the_end: bool,
 }
 

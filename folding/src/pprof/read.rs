@@ -95,7 +95,7 @@ impl<'a> ParsedProfile<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut tables = Self::default();
         let mut rest = Vec::new();
-        // Strings may stand behind those who name them.
+        // Strings may follow the messages that refer to them.
         for field in Fields(bytes) {
             match field? {
                 (top::STRING, value) => tables.strings.push(value.bytes()),

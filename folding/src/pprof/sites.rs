@@ -15,7 +15,7 @@ const PIECE: usize = 1024;
 /// Bytes of the samples of a piece, about.
 const TEXT: usize = 128 << 10;
 
-/// Where something that was counted stands in the order, and its number.
+/// The sort key of something that was counted, and its number.
 pub type Placed = (u64, u32);
 
 /// Chains of sites, each site a location.
@@ -36,7 +36,7 @@ impl Sites<'_> {
         &self.located.counted()[placed.1 as usize]
     }
 
-    /// What was counted, in an order that depends on nothing but the chains and their commands.
+    /// What was counted, in an order that depends only on the chains and their commands.
     pub fn sorted(&self, threads: usize) -> Vec<Placed> {
         let chains = self.located.chains();
         let some: Vec<_> = (0..chains).step_by(PIECE).map(|from| from..chains.min(from + PIECE)).collect();
@@ -84,8 +84,8 @@ impl Sites<'_> {
     }
 }
 
-/// Where a chain of locations stands among others. Those with the same two leaves stand together, as they are packed best
-/// so. All else of the order is only to be the same each time: a hash decides, so that no chain is looked at to compare it.
+/// The sort key of a chain of locations. Chains with the same two leaves are neighbours, which compresses best. The
+/// rest of the order only must be the same each time: a hash decides, so that no chain is read to compare it.
 fn place(chain: impl Iterator<Item = Element>) -> u64 {
     const LEAF_BITS: u32 = 20;
     const HASH_BITS: u32 = u64::BITS - 2 * LEAF_BITS;

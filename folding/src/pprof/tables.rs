@@ -6,7 +6,7 @@ use crate::intern::Interner;
 use crate::symbols::elf::hex;
 use std::collections::HashMap;
 
-/// What stands before the functions in the key of a location.
+/// Numbers before the functions in the key of a location.
 const HEAD: usize = 3;
 const PAGE: u64 = 4096;
 

@@ -40,7 +40,7 @@ impl Message {
         }
     }
 
-    /// What stands before so many bytes of a field.
+    /// The key and length that precede so many bytes of a field.
     pub fn begin_bytes(&mut self, field: u32, len: usize) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(len as u64);
@@ -75,7 +75,7 @@ impl Message {
     }
 }
 
-/// A number up to 32 bits as it is written, and in the highest byte how many bytes that are.
+/// A number of up to 32 bits as a varint, and in the highest byte how many bytes that takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Element(u64);
 
@@ -107,7 +107,7 @@ impl Element {
 /// Appends numbers of a packed field.
 #[inline]
 pub fn elements(bytes: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = Element>) {
-    // Each is written with what may stand behind it, which the next one writes over.
+    // Each is written as a whole word, whose rest the next one overwrites.
     let mut at = bytes.len();
     bytes.resize(at + numbers.len() * Element::LONGEST + size_of::<u64>(), 0);
     for Element(word) in numbers {

@@ -22,7 +22,7 @@ const PIECE: usize = 1 << 16;
 /// Pieces that each thread puts together before they are written.
 const AT_ONCE: usize = 4;
 
-/// Writes the stacks with weight and number of samples. The bytes depend on nothing but the stacks.
+/// Writes the stacks with weight and number of samples. The bytes depend only on the stacks.
 pub fn write_pprof(profile: &Profile, stats: &Stats, threads: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut gzip = GzEncoder::new(out, Compression::fast());
     ProfileWriter::new(profile, stats, threads).write(&mut gzip)?;

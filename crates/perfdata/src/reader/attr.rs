@@ -31,7 +31,7 @@ pub struct Attr {
     pub layout: Layout,
 }
 
-/// Where the fields of fixed size stand in a sample, counted in bytes from the start of its body.
+/// The offsets of the fields of fixed size in a sample, in bytes from the start of its body.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout {
     pub ip: Option<u16>,
@@ -168,7 +168,7 @@ impl Attr {
         }
     }
 
-    /// How many bytes from the end of a record that is no sample its time stands; 0 if it has none.
+    /// How many bytes before the end of a record that is no sample its time begins; 0 if it has none.
     #[inline]
     pub fn time_from_end(&self) -> usize {
         use sample_type::{CPU, ID, IDENTIFIER, STREAM_ID, TIME};

@@ -99,7 +99,7 @@ pub struct Blocks {
     held: VecDeque<Block>,
     /// The number of the first one.
     first: u32,
-    /// Where the first record not taken yet lies in the last one.
+    /// Where the first record not taken yet begins in the last one.
     at: usize,
     spare: Vec<Block>,
 }

@@ -25,7 +25,7 @@ impl EventIds {
         if let [only] = &self.attrs[..] {
             return Some((0, only));
         }
-        // Events recorded together keep their ids in one place, or they could not be told apart.
+        // Events recorded together have their ids at the same offset, or nobody could distinguish them.
         let id = word_at(body, self.attrs.first()?.layout.id?)?;
         let index = self.of_id(id)?;
         Some((index, self.attrs.get(index)?))

@@ -25,7 +25,8 @@ pub struct Header {
     pub arch: Vec<u8>,
     /// Processors that the machine has or may get; 0 if that is not known.
     pub cpus: u32,
-    /// Paths of files that samples hit, as they were mapped, and the build id of each; a path may come again with another.
+    /// Paths of files that samples hit, as they were mapped, and the build id of each; a path may come again with
+    /// another.
     pub build_ids: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -38,8 +39,7 @@ pub struct Data {
 }
 
 impl Header {
-    /// Reads the header of a file and what stands behind its records. The second value says what could
-    /// not be read.
+    /// Reads the header of a file and what follows its records. The second value says what could not be read.
     pub fn read_file<F: Read + Seek>(
         &mut self,
         file: &mut F,
@@ -112,7 +112,7 @@ impl Header {
         Ok(trouble)
     }
 
-    /// Takes one feature, from wherever it stood.
+    /// Takes one feature, wherever it was.
     pub fn feature(&mut self, number: u32, bytes: &[u8]) {
         match number {
             feature::BUILD_ID => self.build_id_list(bytes),
@@ -154,7 +154,7 @@ impl Header {
             let name = at.string()?;
             let ids = at.words(ids.into())?;
             let first = super::bytes::words(ids).next();
-            // The events stand in the same order; a pipe may have dropped one, so the id decides.
+            // The events are in the same order; a pipe may have dropped one, so the id decides.
             let by_id = first.and_then(|id| self.attrs.iter_mut().position(|attr| attr.ids.contains(&id)));
             if let Some(attr) = self.attrs.get_mut(by_id.unwrap_or(index as usize)) {
                 attr.name = name.to_vec();

@@ -1,5 +1,5 @@
-//! A file looked at where the kernel keeps it, in windows: of a recording with copied stacks most bytes are never needed,
-//! and copying them would take longer than all else.
+//! A file looked at where the kernel keeps it, in windows: of a recording with copied stacks most bytes are never
+//! needed, and copying them would take longer than all else.
 
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
@@ -51,7 +51,7 @@ impl MappedFile {
         Some(Self { file, at: offset })
     }
 
-    /// The next window, which begins with the last `rest` bytes of the one before; and how many bytes stand before those.
+    /// The next window, which begins with the last `rest` bytes of the one before; and how many bytes precede those.
     pub fn next(&mut self, rest: u64) -> io::Result<(FileWindow, usize)> {
         let from = self.at.saturating_sub(rest);
         // A file may have been cut meanwhile.
@@ -67,7 +67,7 @@ impl MappedFile {
 
 fn window(file: &File, offset: u64, len: u64) -> io::Result<FileWindow> {
     let len = usize::try_from(len).map_err(io::Error::other)?;
-    // SAFETY: nothing but bytes is read, and no decision is taken twice by the same bytes. If somebody writes to the file
+    // SAFETY: only bytes are read, and no decision is taken twice by the same bytes. If somebody writes to the file
     // meanwhile the stacks are wrong, as they would be if it were read; if it is cut, the kernel ends this process.
     #[allow(unsafe_code)]
     let map = unsafe { MmapOptions::new().offset(offset).len(len).map(file)? };

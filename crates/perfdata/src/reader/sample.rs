@@ -166,7 +166,7 @@ fn read_values<'a>(at: &mut ByteReader<'a>, format: u64) -> Option<Option<Counte
     Some((has(read_format::ID) == 1).then_some(values))
 }
 
-/// The number that stands there.
+/// The number at that offset.
 #[inline]
 pub fn word_at(body: &[u8], at: u16) -> Option<u64> {
     body.get(at.into()..)?.first_chunk().copied().map(u64::from_le_bytes)

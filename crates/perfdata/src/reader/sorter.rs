@@ -51,7 +51,7 @@ pub struct RecordSorter {
     newest_before: u64,
     /// Bytes that are worth a flush.
     least: usize,
-    /// Whether the waiting records stand in the order of their times.
+    /// Whether the waiting records are in the order of their times.
     in_order: bool,
     /// How many of them are no samples.
     changes: usize,
@@ -76,7 +76,7 @@ impl RecordSorter {
         }
     }
 
-    /// Where nothing comes of the order of samples among themselves, they need not be sorted.
+    /// Where the order of samples among themselves does not matter, they need not be sorted.
     pub fn let_samples_overtake(&mut self, may: bool) {
         self.samples_overtake = may;
     }
@@ -93,7 +93,7 @@ impl RecordSorter {
         self.newest = self.newest.max(time);
     }
 
-    /// The first blocks that a waiting record lies in.
+    /// The first blocks that hold a waiting record.
     #[inline]
     pub fn needed(&self) -> NeededBlocks {
         self.needed

@@ -1,8 +1,8 @@
-//! Records one after the other, as they lie in the input: unpacked, with their place, and with what stands
-//! outside of them skipped.
+//! Records one after the other, in the order of the input: unpacked, with their place, and with what is outside of them
+//! skipped.
 //!
-//! Records wait for their turn where they were read: the stream is given the offset of what is not needed any more, not copied out
-//! of it.
+//! Records wait for their turn where they were read, without a copy: the caller names the first blocks that are still
+//! needed.
 
 use super::blocks::{Blocks, Body, Input};
 use super::bytes::ByteReader;
@@ -54,7 +54,7 @@ pub struct StreamError {
 pub struct Stream<R> {
     input: Input<R>,
     plain: Blocks,
-    /// Where the next record lies in the input.
+    /// Where the next record begins in the input.
     offset: u64,
     /// Where the records end, if the header says.
     limit: Option<u64>,

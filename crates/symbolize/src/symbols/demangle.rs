@@ -16,7 +16,7 @@ fn is_mangled(name: &[u8]) -> bool {
     begins && name.len() <= LONGEST
 }
 
-/// The readable form of a C++ or Rust name; any other name as it is.
+/// The readable form of a C++ or Rust name; any other name unchanged.
 pub fn demangle(name: &[u8]) -> Cow<'_, [u8]> {
     if !is_mangled(name) {
         return Cow::Borrowed(name);
@@ -44,7 +44,7 @@ fn cpp(name: &[u8]) -> Option<String> {
     Some(spell(thunk(&name).as_deref().unwrap_or(&name)))
 }
 
-/// Text that refuses to grow without end: a short mangled name can stand for a readable one of gigabytes.
+/// Text that refuses to grow without end: a short mangled name can have a readable form of gigabytes.
 struct Limited(String);
 
 impl DemangleWrite for Limited {
@@ -88,10 +88,10 @@ fn spell(name: &str) -> String {
         ("std::string", "std::basic_string<char, std::char_traits<char>, std::allocator<char> >");
     let mut out = String::with_capacity(name.len());
     let mut depth = 0_usize;
-    // What a member function says of its object is no part of its name.
+    // A member function's reference qualifier (`&`, `&&`) does not belong to its name.
     let mut rest = name.strip_suffix(" &&").or_else(|| name.strip_suffix(" &")).unwrap_or(name);
     loop {
-        // Everything else stays as it is.
+        // Everything else stays the same.
         let same = rest.bytes().position(|byte| matches!(byte, b's' | b'(' | b'<' | b'>'));
         let (same, from) = rest.split_at(same.unwrap_or(rest.len()));
         out.push_str(same);
@@ -151,8 +151,8 @@ fn spell(name: &str) -> String {
     out
 }
 
-/// Whether the bracket that `rest` begins with holds the arguments of a function type: a type stands
-/// before it, and no scope behind it.
+/// Whether the bracket that `rest` begins with holds the arguments of a function type: a type precedes it, and no scope
+/// follows it.
 fn opens_function_type(before: &str, rest: &str) -> bool {
     let word = before.len() - before.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
     let keyword = &before[before.len() - word..];

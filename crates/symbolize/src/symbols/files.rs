@@ -45,7 +45,7 @@ enum Image {
         /// Where the best symbols are: a debug file, or the binary itself.
         symbols: PathBuf,
     },
-    /// The vDSO, which lies in no file.
+    /// The vDSO, which is in no file.
     Memory(Vec<u8>),
 }
 
@@ -148,8 +148,8 @@ pub fn below(symfs: &Path, path: &Path) -> PathBuf {
     symfs.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// The file with what was stripped from a binary. By its build id it is where a package of debug symbols put it, where perf
-/// keeps what it has used, or where the client of debuginfod keeps what it has fetched, for whatever tool.
+/// The file with what was stripped from a binary. By its build id it is where a package of debug symbols put it, where
+/// perf keeps what it has used, or where the client of debuginfod keeps what it has fetched, for whatever tool.
 fn debug_file(binary: &Path, elf: &Elf, cache: Option<&Path>) -> Option<(PathBuf, Elf)> {
     let root = Path::new(DEBUG_ROOT);
     if let Some(id) = &elf.build_id {

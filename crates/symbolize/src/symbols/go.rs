@@ -8,8 +8,8 @@ use object::{Object, ObjectSection, RelocationTarget};
 
 /// Of Go 1.18 and 1.20, with two bytes of padding.
 const MAGICS: [[u8; 6]; 2] = [[0xf0, 0xff, 0xff, 0xff, 0, 0], [0xf1, 0xff, 0xff, 0xff, 0, 0]];
-/// The second is of position-independent programs. Where these have C in them, the system's linker makes it a part of the
-/// third until Go 1.25.
+/// The second is of position-independent programs. Where these have C in them, the system's linker makes it a part of
+/// the third until Go 1.25.
 const SECTIONS: [&str; 3] = [".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"];
 /// Words of the header after its first 8 bytes.
 const FUNCTIONS: usize = 0;
@@ -62,8 +62,8 @@ fn table_in(section: &[u8]) -> Option<(&[u8], usize)> {
 
 /// The address that the table's addresses count from. `place`: of the header's word for it, which holds `written`.
 ///
-/// Since Go 1.26 it stands in `.go.module` alone. In a position-independent program the word may be zero, and the
-/// relocation that fills it in has the address. Of 1.26's that have neither, code begins with `.text`.
+/// Since Go 1.26 only `.go.module` has it. In a position-independent program the word may be zero, and the
+/// relocation that fills it in has the address. In programs of 1.26 that have neither, code begins with `.text`.
 fn text_start<'a, R: ReadRef<'a>>(file: &File<'a, R>, place: u64, written: u64) -> Option<u64> {
     let module = file.section_by_name(".go.module").and_then(|section| {
         let offset = TEXT_OF_MODULE * WORD as u64;

@@ -61,7 +61,7 @@ impl Inlines {
         found.inlined
     }
 
-    /// Reads a unit that lies in a file of its own (`.dwo`) or in the package (`.dwp`).
+    /// Reads a unit that is in a file of its own (`.dwo`) or in the package (`.dwp`).
     fn in_split_unit(
         &self,
         skeletons: &Units,

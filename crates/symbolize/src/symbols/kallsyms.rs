@@ -125,7 +125,7 @@ fn function<'l>(line: &'l [u8], high: &mut UpperHalf) -> Option<FunctionLine<'l>
     is_function(*kind).then_some(FunctionLine { address, kind: *kind, rest })
 }
 
-/// The upper half of an address, as it is written and what it is: the same for most lines.
+/// The upper half of an address, its digits and its value: the same for most lines.
 struct UpperHalf {
     digits: [u8; 8],
     value: u64,
@@ -154,7 +154,7 @@ fn eight_digits(text: u64) -> Option<u64> {
     if text & TOP != 0 {
         return None;
     }
-    // The top bit of each byte tells whether it is at least what is added to 0x80.
+    // The top bit of each byte of the sum says whether the byte is at least `least`.
     let at_least = |bytes: u64, least: u8| bytes + u64::from(0x80 - least) * EACH;
     let small = text | (0x20 * EACH);
     let digit = at_least(text, b'0') ^ at_least(text, b'9' + 1);

@@ -132,7 +132,7 @@ fn image(id: &[u8], cache: Option<&Path>, recorded: &RecordedKernel) -> Option<K
 /// How far the recorded kernel lay from the addresses of this table; `None` if that cannot be computed.
 fn moved(core: &KernelSymbols, recorded: &RecordedKernel) -> Option<u64> {
     let (name, address) = recorded.reference.as_ref()?;
-    // Several names stand at the first address, and the table keeps one.
+    // Several names have the first address, and the table keeps one.
     let ObjectAddress(here) =
         [&name[..], b"_stext", b"_text", b"__pi__text"].iter().find_map(|name| core.address_of(name))?;
     (here != 0).then(|| address.wrapping_sub(here))

@@ -71,7 +71,7 @@ enum ObjectKind {
     Module,
     /// The object is one function, and this is its name.
     NamedAddresses,
-    /// Memory that no file stands behind.
+    /// Memory without a file.
     Nameless,
 }
 
@@ -254,7 +254,7 @@ impl Symbols {
         here.is_some() && rivals.into_iter().any(|rival| self.objects[rival.0 as usize].file == here)
     }
 
-    /// Whether the file at the path of this one is a rival of it, and nothing else tells them apart.
+    /// Whether the file at the path of this one is a rival of it, and no build id distinguishes them.
     fn is_other_file(&self, object: &Object, build_id: Option<&[u8]>) -> bool {
         build_id.is_none() && self.has_rivals(object) && self.file_at_path(object) != object.file
     }
@@ -264,7 +264,7 @@ impl Symbols {
         &self.objects[object.0 as usize].name
     }
 
-    /// The build id of an object, where the recording tells it.
+    /// The build id of an object, where the recording has it.
     pub fn build_id(&self, object: ObjectId) -> Option<&[u8]> {
         let object = &self.objects[object.0 as usize];
         // perf reads it at the end, by the path, which several files may have had: then it is of any of them.

@@ -123,7 +123,8 @@ fn drop_labels_inside(entries: &mut Vec<SymbolEntry>) {
     entries.retain(|entry| {
         sized_until = sized_until.max(entry.end);
         let label = entry.end == entry.start && !entry.binding.global && !entry.binding.weak;
-        // What begins where another ends is not inside it; a sized one at the same start comes to the same in `find`.
+        // A label where a sized symbol ends is not inside it; one where a sized symbol starts makes no difference to
+        // `find`.
         !label || entry.start >= sized_until
     });
 }

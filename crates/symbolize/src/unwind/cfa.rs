@@ -1,12 +1,12 @@
 //! Frames whose place framehop cannot compute (x86-64). It follows the stack and the frame pointer, and no expression
-//! that reads memory; code that aligns its stack keeps its frame in another register: `_dl_runtime_resolve_xsavec` at `rbx + 32`,
-//! the ciphers of OpenSSL at `rax + 8`, or where `[rsp + 56]` points.
+//! that reads memory; code that aligns its stack keeps its frame in another register: `_dl_runtime_resolve_xsavec` at
+//! `rbx + 32`, the ciphers of OpenSSL at `rax + 8`, or where `[rsp + 56]` points.
 //!
 //! The formulas are those of DWARF 5, section 6.4. What a register held when a function made its call is found by
 //! asking each function further in whether, and where, it saved it.
 //!
-//! This module can go when framehop (0.16) does two things: keep all general registers in `UnwindRegsX86_64`, not ip, sp
-//! and bp alone, with a CFA relative to any of them; and evaluate `DW_CFA_def_cfa_expression` with `DW_OP_deref` and
+//! This module can go when framehop (0.16) does two things: keep all general registers in `UnwindRegsX86_64`, not ip,
+//! sp and bp alone, with a CFA relative to any of them; and evaluate `DW_CFA_def_cfa_expression` with `DW_OP_deref` and
 //! branches, with a bound on the steps.
 
 use super::eh_frame::{DwarfSlice, EhFrames, Fde, is_followed, needs_more, row};
@@ -64,7 +64,7 @@ pub struct CfaFiles {
     pages: Vec<bool>,
 }
 
-/// Pages that are told apart.
+/// Page numbers are taken modulo this.
 const PAGES: u64 = 1 << 12;
 const PAGE_LOG2: u32 = 12;
 
@@ -155,7 +155,8 @@ impl CfaUnwinder<'_> {
         if self.frames.len() > 1 && !KEPT.contains(&register) {
             return None;
         }
-        // Each function but the last may have saved it, relative to its own frame, which ends where its caller's stack does.
+        // Each function but the last may have saved it, relative to its own frame, which ends where its caller's stack
+        // does.
         for step in self.frames.windows(2) {
             let (address, cfa) = (step[0].0, step[1].1);
             let file = self.files.file(address)?;
@@ -231,7 +232,7 @@ impl<R: FnMut(u64) -> Result<u64, ()>> Evaluation<'_, '_, '_, R> {
         }
     }
 
-    /// What an expression comes to, begun with `cfa` on its stack.
+    /// The value of an expression that begins with `cfa` on its stack.
     fn value(&mut self, expression: Expression<DwarfSlice>, cfa: Option<u64>) -> Result<Option<u64>, Error> {
         let mut evaluation = expression.evaluation(self.entry.cie().encoding());
         evaluation.set_max_iterations(STEPS);

@@ -1,9 +1,9 @@
-//! Whether a function is where threads begin, by its unwind table. Names would tell it where there are any: the C
+//! Whether a function is where threads begin, by its unwind table. Names would show it where there are any: the C
 //! libraries of Debian, Ubuntu and Arch come without those of `start_thread` and `clone3`.
 //!
 //! What starts a thread is written in assembly, and says that its return address is undefined (`_start`, `clone`). What
-//! it calls ends the thread and never returns (`start_thread`, `__libc_start_call_main`): its frame, once it is there, is
-//! never taken down. Parts of functions that compilers put elsewhere (`.cold`) begin with a frame, and are neither.
+//! it calls ends the thread and never returns (`start_thread`, `__libc_start_call_main`): its frame, once it is there,
+//! is never taken down. Parts of functions that compilers put elsewhere (`.cold`) begin with a frame, and are neither.
 
 use super::eh_frame::EhFrames;
 use gimli::{AArch64, CfaRule, Register, RegisterRule, UnwindContext, X86_64};

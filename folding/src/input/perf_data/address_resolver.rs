@@ -1,4 +1,4 @@
-//! The places that the addresses of recorded chains stand for.
+//! The places that the addresses of recorded chains refer to.
 
 use super::process_maps::AddressSpace;
 use crate::addresses::{FileOffset, ProcessAddress};
@@ -24,7 +24,7 @@ pub enum Mode {
 pub struct Address {
     pub ip: ProcessAddress,
     pub mode: Mode,
-    /// It is where a call returns to, so the call itself stands before it.
+    /// It is a return address, so the call itself is before it.
     pub returns: bool,
 }
 
@@ -65,12 +65,12 @@ pub struct AddressSpaces {
     pub core: Option<ObjectId>,
 }
 
-/// Addresses, and the places they stand for.
+/// Addresses, and the places they refer to.
 #[derive(Default)]
 pub struct AddressResolver {
     /// Each in the form of its key.
     places: Interner<u64>,
-    /// The place of each address, by the space it lies in.
+    /// The place of each address, by its address space.
     known: HashTable<KnownAddress>,
 }
 
@@ -135,7 +135,7 @@ impl AddressResolver {
 fn of_address(address: Address, spaces: &AddressSpaces) -> ResolvedAddress {
     let Address { ip, mode, returns } = address;
     // A call that never returns may be the last thing in its function. The kernel's chains hold interrupted places
-    // among the calls, so there the address is taken as it is.
+    // among the calls, so there the address is used unchanged.
     let returns = returns && mode == Mode::User;
     let inside = if returns { ProcessAddress(ip.0.wrapping_sub(1)) } else { ip };
     let map = match mode {

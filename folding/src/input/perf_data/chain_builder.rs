@@ -150,7 +150,7 @@ fn missing_leaf(chain: &[u8], weighed_sample: WeighedSample) -> Option<(u64, u64
     Some((mode(misc), sample.ip.filter(|&ip| ip != 0)?))
 }
 
-/// The caller of the user's leaf, and where in the chain it is to stand: a function of arm64 without a frame of its own has
+/// The caller of the user's leaf, and where in the chain it belongs: a function of arm64 without a frame of its own has
 /// it in the link register, and the frame pointer leads to the caller's caller.
 fn leaf_caller(walker: &mut Walker, tables: &UnwindTables, recorded: &WeighedSample) -> Option<(usize, u64)> {
     let (chain, lr) = (recorded.sample.callchain?, recorded.link_register()?);

@@ -1,7 +1,7 @@
 //! Chains as they were recorded, counted.
 //!
-//! Nearly every sample repeats a chain that was seen, and comparing it with that one takes as long as reading it did. So
-//! chains are told apart by a hash alone, 96 bits of XXH3: of 100 million different chains two have the same one with a
+//! Nearly every sample repeats a chain that was seen, and comparing it with that one takes as long as reading it did.
+//! So a hash alone identifies a chain, 96 bits of XXH3: of 100 million different chains two have the same one with a
 //! probability of less than 1e-12.
 
 use crate::intern::SPREAD;

@@ -49,7 +49,7 @@ impl Default for ContextCache {
 impl ContextCache {
     pub fn reset(&mut self, attrs: &[Attr], options: &Options) {
         self.invalidate();
-        // A pipe may tell the name of an event after the event itself.
+        // In a pipe, the name of an event may come after the event itself.
         self.totals.retain(|totals| totals.tally.samples > 0);
         let more = attrs.iter().skip(self.totals.len());
         self.totals.extend(more.map(|attr| EventTotals::new(&attr.name, true, (0, 0))));

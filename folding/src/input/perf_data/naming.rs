@@ -122,8 +122,8 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     }
 }
 
-/// Of each place whether user threads begin in its function, where that is asked (a chain ends there) and more than the
-/// name tells it. order: numbers of the places, those of one object together
+/// Whether user threads begin in the function of each place; None where no chain ends there, or only the name could
+/// say. order: numbers of the places, those of one object together
 fn begin_threads(
     order: &[u32],
     resolved: &[ResolvedAddress],

@@ -127,7 +127,7 @@ impl SampleBatcher {
     }
 }
 
-/// Counts a batch; tells how many numbers the chains take then.
+/// Counts a batch; returns how many numbers the chains take then.
 fn count(chains: &Mutex<Chains>, batch: &mut SampleBatch) -> usize {
     let mut chains = lock(chains);
     chains.count(batch);
@@ -136,7 +136,7 @@ fn count(chains: &Mutex<Chains>, batch: &mut SampleBatch) -> usize {
 }
 
 fn lock(chains: &Mutex<Chains>) -> MutexGuard<'_, Chains> {
-    // A panic of the other thread is passed on where it is waited for.
+    // A panic of the other thread is resumed in the one that waits for it.
     chains.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -162,7 +162,7 @@ impl Helper {
         Self { full, empty, thread }
     }
 
-    /// Takes a batch, and gives an empty one, if there is time for it; tells how many numbers the chains took.
+    /// Takes a batch and gives an empty one, unless the queue is full; returns how many numbers the chains took.
     fn take(&self, batch: &mut SampleBatch) -> Option<usize> {
         match self.full.try_send(std::mem::take(batch)) {
             Ok(()) => {

@@ -72,7 +72,7 @@ impl State {
         self.tracker.contexts.reset(&self.events.attrs, options);
     }
 
-    /// Takes what is known of the files. A pipe tells it file by file.
+    /// Takes the files' build ids. A pipe has them file by file.
     pub fn take_build_ids(&mut self, header: &mut Header) {
         self.tracker.symbols.add_build_ids(header.build_ids.drain(..));
     }

@@ -23,8 +23,8 @@ pub fn parse(line: &[u8]) -> RawFrame<'_> {
     }
 }
 
-/// The frame at the end of a header line, as perf prints it for events without call chains. Fields of
-/// the event may stand before it.
+/// The frame at the end of a header line, as perf prints it for events without call chains. Fields of the event may
+/// precede it.
 pub fn parse_inline(rest: &[u8]) -> Option<RawFrame<'_>> {
     let text = rest.trim_ascii();
     let (before, dso) = split_object(text);
@@ -78,7 +78,7 @@ fn symbol_and_object(text: &[u8]) -> RawFrame<'_> {
     RawFrame { symbol: cut_offset(symbol), dso, inlined, ..RawFrame::default() }
 }
 
-/// `symbol (object)`: the object is in the last balanced pair of round brackets, if a blank stands before.
+/// `symbol (object)`: the object is in the last balanced pair of round brackets, if a blank precedes it.
 fn split_object(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     let Some(inner) = text.strip_suffix(b")") else { return (text, None) };
     let mut depth = 1_usize;

@@ -1,8 +1,8 @@
 //! The first line of a sample: `comm pid/tid [cpu] time: period event: fields`.
 //!
 //! Every part is optional and the command may be anything, so the line is read outwards from what cannot
-//! be mistaken: the time (`digits.digits:`), or without it the event (`name:`). Column widths tell the
-//! numbers apart where nothing else does: perf pads a thread to 5 or 7 and a period to 10.
+//! be mistaken: the time (`digits.digits:`), or without it the event (`name:`). Column widths distinguish the numbers
+//! where nothing else does: perf pads a thread to 5 or 7 and a period to 10.
 
 use crate::collector::SampleHead;
 use crate::options::nanoseconds;
@@ -12,7 +12,7 @@ use memchr::{memchr, memchr_iter, memmem, memrchr};
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderLine<'a> {
     SampleHeader(SampleHeader<'a>),
-    /// `PERF_RECORD_LOST` or `PERF_RECORD_LOST_SAMPLES`, and how many samples it stands for.
+    /// `PERF_RECORD_LOST` or `PERF_RECORD_LOST_SAMPLES`, and how many lost samples it reports.
     Lost(u64),
     /// Another record, without weight.
     Record,
@@ -63,7 +63,7 @@ pub fn has_time(line: &[u8]) -> bool {
     split_at_time(line.trim_ascii_end()).is_some()
 }
 
-/// What stands before `1968.424864:`, the time, and what stands behind.
+/// What precedes `1968.424864:`, the time, and what follows it.
 fn split_at_time(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     memchr_iter(b':', text).find_map(|colon| {
         if text.get(colon + 1).is_some_and(|&b| b != b' ') {
@@ -78,7 +78,7 @@ fn split_at_time(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     })
 }
 
-/// `-F` without time, and perf before 3.14: everything hangs on the event, or on a number's column.
+/// `-F` without time, and perf before 3.14: everything depends on the event, or on a number's column.
 fn parse_without_time(text: &[u8]) -> Option<HeaderLine<'_>> {
     if let Some(at) = memmem::find(text, b"PERF_RECORD_") {
         if at == 0 || text[at - 1] == b' ' {
@@ -129,11 +129,11 @@ fn leading_period(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     Some((Some(number(word)?), text[word.len()..].trim_ascii_start()))
 }
 
-/// The period column at the end of what stands before an event, told from a thread by its width.
+/// The period column at the end of what precedes an event; its width distinguishes it from a thread.
 fn trailing_period(text: &[u8]) -> (&[u8], Option<Option<u64>>) {
     let text = text.trim_ascii_end();
     let (before, word, column) = last_word(text);
-    // At the start of the line no blank stands before the column.
+    // At the start of the line no blank precedes the column.
     let column = column + usize::from(before.is_empty());
     if is_number(word) && column >= PERIOD_COLUMN {
         return (before, number(word).map(Some));
@@ -159,7 +159,7 @@ fn leading_event(text: &[u8]) -> (Option<&[u8]>, &[u8]) {
     (Some(&text[..colon]), text[colon + 1..].trim_ascii_start())
 }
 
-/// Who was running: what stands before the time.
+/// Who was running: what precedes the time.
 #[derive(Default)]
 struct ThreadColumns<'a> {
     comm: &'a [u8],
@@ -207,7 +207,7 @@ impl<'a> ThreadColumns<'a> {
     }
 }
 
-/// `VM:  123 VCPU:000 ` stands before the command of a guest's sample.
+/// Removes `VM:  123 VCPU:000 `, which precedes the command of a guest's sample.
 fn cut_guest(text: &[u8]) -> &[u8] {
     let cut = |text: &'_ [u8], mark: &[u8]| -> Option<usize> {
         let rest = text.strip_prefix(mark)?;
@@ -225,7 +225,7 @@ fn cut_padding(comm: &[u8]) -> &[u8] {
     if matches!(comm.len(), 16 | 8) { comm.trim_ascii_start() } else { comm }
 }
 
-/// The last word, what stands before it without blanks, and the width of the word with these blanks.
+/// The last word, what precedes it without trailing blanks, and the width of the word with these blanks.
 fn last_word(text: &[u8]) -> (&[u8], &[u8], usize) {
     let start = memrchr(b' ', text).map_or(0, |blank| blank + 1);
     let before = text[..start].trim_ascii_end();

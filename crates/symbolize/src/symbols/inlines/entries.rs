@@ -32,7 +32,7 @@ impl<'a> Units<'a> {
         Self { dwarf, headers, referred: RefCell::default(), shared }
     }
 
-    /// The unit that an offset of the section lies in, and the offset in the unit.
+    /// The unit that contains an offset of the section, and the offset in the unit.
     fn at(&self, offset: DebugInfoOffset) -> Option<(Rc<Unit<DwarfSlice<'a>>>, UnitOffset)> {
         let after = self.headers.partition_point(|header| start(header) <= offset.0);
         let header = self.headers[..after].last()?;
