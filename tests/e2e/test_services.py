@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import functools
 import os
 import pwd
 import re
@@ -27,6 +26,7 @@ from ground.results.record import Window
 from ground.results.run import Run, open_run
 from ground.system.process import Children
 from tests.conftest import Ioflame
+from tests.pgbench import assert_counted, ends_of_transactions, logging_to
 from tests.until import until
 from workloads.registry import service_named
 
@@ -193,13 +193,9 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logged]:
     with serving_postgresql(tmp_path_factory) as (pid, place, pgbench):
         known = gained(service_named("postgresql").count["transactions"].command, [*pgbench, "-t", str(_QUERIES)])
         load, rate = [*pgbench, "-P", "1", "-T", "3600"], r"^progress: .* s, ([\d.]+) tps"
-        load += ["--log", f"--log-prefix={place / 'transactions'}"]
+        load += logging_to(place)
         served = under_load(pid, load, rate, place / "runs", ["--count-preset=transactions"], known)
-        began = time.time() - time.monotonic()
-        (log,) = place.glob("transactions.*")
-        # Each line: client, transaction, us, script, s since 1970, us of that second. The last one may be cut.
-        fields = [line.split() for line in log.read_text(encoding="ascii").splitlines()[:-1]]
-        yield Logged(served, [int(words[4]) + int(words[5]) / 1e6 - began for words in fields])
+        yield Logged(served, ends_of_transactions(place))
 
 
 @pytest.fixture
@@ -247,15 +243,10 @@ def test_slow_queries_of_postgresql_are_calls_of_the_function_that_counts_them(
 
 @pytest.mark.needs("postgresql")
 def test_the_statistics_of_postgresql_and_its_client_count_the_same_queries(logged: Logged) -> None:
-    served, until_then = logged.served, functools.partial(bisect.bisect, logged.ends)
-    assert served.run.record.target is not None
-    # A backend publishes its transactions once a second, and asking takes a while.
-    lag = served.run.record.target.count_lag + 0.1
-    assert 1 < lag < 1.2
-    for window in served.run.record.windows:
-        begin, end = window.start_ns / 1e9, window.end_ns / 1e9
-        least, most = until_then(end - lag) - until_then(begin), until_then(end) - until_then(begin - lag)
-        assert least <= (window.counters.queries or 0) <= most, (window, least, most)
+    served, record = logged.served, logged.served.run.record
+    # A backend reports its transactions once a second, and asking takes a while.
+    assert record.target is not None and record.target.count_lag == 1
+    assert_counted(record.windows, logged.ends, late=1.1)
     # Of a whole life of a client both know each one; asking is a transaction, and so is what pgbench looks up first.
     assert _QUERIES <= served.gained <= _QUERIES + 10
 
