@@ -33,7 +33,7 @@ ACCOUNTS: Mapping[str, AccountKind] = {
     "reads": AccountKind("reads of the device, by what they are for", "requests/query"),
     "written": AccountKind("written to the device, by what it is for", "KiB/query"),
     "writepath": AccountKind("a write, by stage", "us/write"),
-    "write_calls": AccountKind("a write, by the few stages that cost little to tell", "us/write"),
+    "write_calls": AccountKind("a write, by the few stages that cost little to watch", "us/write"),
     "groups": AccountKind("groups of writes that one of them leads", "groups/write"),
     "jobs": AccountKind("CPU of background jobs, by the engine's log", "us/query"),
     "flush": AccountKind("CPU of flushes, by MiB that they wrote", "us/MiB"),

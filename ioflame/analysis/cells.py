@@ -174,9 +174,9 @@ def judge(
     A proof about each cell alone fails as soon as one measured cell fails it, whatever the unmeasured ones would be.
     spreads: of the values; None of values that are exact
     """
-    shown = ", ".join(f"{cell} {_text(value)}" for cell, value in values.items())
+    shown = _listed(values)
     if others:
-        shown += " against " + ", ".join(f"{cell} {_text(value)}" for cell, value in others.items())
+        shown += f", against {_listed(others)}"
     known = {
         cell: value for cell, value in values.items()
         if value is not None and (not others or others[cell] is not None)
@@ -196,5 +196,12 @@ def judge(
     return Judged(False if False in outcomes else None if None in outcomes else True, told)
 
 
+def _listed(values: Mapping[str, float | None]) -> str:
+    """Commas are in names and numbers, so semicolons are between them."""
+    return "; ".join(f"{cell} {_text(value)}" for cell, value in values.items())
+
+
 def _text(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.4g}"
+    if value is None:
+        return "not measured"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

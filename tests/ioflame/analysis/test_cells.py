@@ -158,6 +158,11 @@ def test_a_value_that_is_missing_is_not_judged_and_nothing_by_nothing_is_infinit
     assert summary_of([1.0, 2.0]) is not None and summary_of([]) is None
 
 
+def test_what_a_proof_saw_is_listed_without_powers_of_ten() -> None:
+    seen = judge("above", {"byrx, A": 142_710.4, "iodir, A": None}, {"byrx, A": 999.9, "iodir, A": 0.01234}, 0.0, 0.0)
+    assert seen.why.endswith("byrx, A 142,710; iodir, A not measured, against byrx, A 999.9; iodir, A 0.01234")
+
+
 def test_a_figure_that_varies_lies_within_by_its_interval() -> None:
     """3.5 to 4.5: a single 4.51 says nothing; three that are all above do."""
     values = {"a": 4.51}
