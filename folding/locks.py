@@ -141,7 +141,7 @@ def lock_report(stacks: Iterable[FoldedStack], rules: LockRules) -> Locks:
             continue
         sites[one.place, kind].add(role, samples, weight, category)
         if kind == _CONDITION:
-            # A thread that signals a condition runs in it as one that takes a lock does; only waiting is reported.
+            # A thread that signals a condition runs in it as one that takes a lock does; the total has only waiting.
             totals.add("condition" if role == "waiting" else "condition running", samples, weight, category)
             continue
         totals.add(role, samples, weight, category)

@@ -110,8 +110,8 @@ pub struct Outcome {
     /// request, too.
     #[serde(serialize_with = "summarised")]
     pub held: Durations,
-    /// From when a thread was asked to stop until it was released: what it lost at most. If it waited for a disk
-    /// meanwhile, the same as `held`.
+    /// From when a thread was asked to stop until it was released: what it lost at most. The same as `held`
+    /// if the stop came late, as after a wait for a disk.
     #[serde(serialize_with = "summarised")]
     pub stop: Durations,
     pub lacking: Lacking,

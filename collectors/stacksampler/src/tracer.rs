@@ -134,7 +134,7 @@ impl Tracer {
         }
     }
 
-    /// When no seized thread was last seen stopped, CLOCK_MONOTONIC: a thread that is stopped now was stopped then or
+    /// The last time that no seized thread was seen stopped, CLOCK_MONOTONIC: one that is stopped now stopped then or
     /// later.
     pub fn nobody_stood_ns(&self) -> u64 {
         self.nobody_stood_ns

@@ -15,7 +15,7 @@ use crate::uprobes::Trap;
 /// So many of the queries that are not slow are kept of a window, about.
 const OTHERS: f64 = 2000.0;
 const PILOT: Duration = Duration::from_secs(1);
-/// With fewer in the pilot it is unknown how long slow ones take: all are kept.
+/// With fewer in the pilot it is unknown how long slow ones take: without a threshold all are kept.
 const FEW: u64 = 200;
 /// Well below the percentile that is asked for, which may be shorter in the window than it was before.
 const SLOW_SHARE: f64 = 0.95;

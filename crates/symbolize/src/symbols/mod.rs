@@ -254,7 +254,7 @@ impl Symbols {
         here.is_some() && rivals.into_iter().any(|rival| self.objects[rival.0 as usize].file == here)
     }
 
-    /// Whether the file at the path of this one is a rival of it, and no build id distinguishes them.
+    /// Whether the path of this file has rivals, the file there is not this one, and no build id distinguishes them.
     fn is_other_file(&self, object: &Object, build_id: Option<&[u8]>) -> bool {
         build_id.is_none() && self.has_rivals(object) && self.file_at_path(object) != object.file
     }
