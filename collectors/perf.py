@@ -285,19 +285,16 @@ class Recording:
 
     def _order(self, order: str) -> None:
         assert self._child is not None
-        try:
+        # Where perf has ended, the end of its answers says so, too.
+        with contextlib.suppress(BrokenPipeError):
             os.write(self._command, f"{order}\n".encode())
-            answered = self._child.await_answer(self._ack, _ACK_SECONDS, QUIET_SECONDS)
-            # perf acknowledges with "ack\n"; an end of file means that it is gone.
-            gone = answered and not os.read(self._ack, 64)
-        except BrokenPipeError:
-            answered, gone = False, True
-        if gone:
-            # perf ends with the process that it records; how it ended may be known a moment later than that it did.
+        if not self._child.await_answer(self._ack, _ACK_SECONDS, QUIET_SECONDS):
+            raise self._failure(f"perf did not {order}")
+        # perf acknowledges with "ack\n"; an end of file means that it is gone, as it is with the process it records.
+        if not os.read(self._ack, 64):
+            # How it ended may be known a moment later than that it did.
             self._child.wait(1)
             raise self._failure(f"perf ended before it could {order}")
-        if not answered:
-            raise self._failure(f"perf did not {order}")
 
     def detach(self) -> None:
         """Ends perf and waits until its file is whole. MeasurementError when it failed."""

@@ -63,7 +63,7 @@ has_library libleveldb.a || engines+=(libleveldb-dev)
 has_library libsnappy.a || engines+=(libsnappy-dev)
 has_library liblmdb.a || engines+=(liblmdb-dev)
 # Names of what libc does within its own functions; of the very version that is here, so that nothing else is changed.
-# Asked for once: who took the package away, or could not have it, is told by doctor.
+# Asked for once: who took the package away, or could not have it, is advised by doctor.
 names=()
 if [[ ! -e .venv/ioflame-requirements.stamp ]] &&
   libc=$(dpkg-query -W -f '${Version}' libc6 2>/dev/null) && ! dpkg-query -W libc6-dbg >/dev/null 2>&1; then

@@ -32,7 +32,7 @@ static __always_inline void advance(struct clock *clock, u64 owner, u64 stage, u
 	ADD(clock->version, 1);
 }
 
-/* Its times now. Read up to four times while another CPU changes it; the last read is used, whatever became of it. */
+/* Its times now. Read up to four times while another CPU changes it; the last read is used even so. */
 static __always_inline void read_clock(struct clock *clock, u64 now, u64 *into)
 {
 	for (int attempt = 0; attempt < 4; attempt++) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_DOWN, Decimal
 
-__all__ = ("format_bytes", "format_count", "format_seconds", "parse_bytes", "parse_count", "truncate")
+__all__ = ("format_bytes", "format_count", "format_figure", "format_seconds", "parse_bytes", "parse_count", "truncate")
 
 _BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _COUNTS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9}
@@ -43,6 +43,11 @@ def format_bytes(count: float) -> str:
 def format_count(count: int) -> str:
     """`10,000,000`."""
     return f"{count:,}"
+
+
+def format_figure(value: float) -> str:
+    """`142,710` or `0.01234`: whole from 1,000 on, four significant figures below."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def format_seconds(seconds: float) -> str:

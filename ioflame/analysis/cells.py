@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from ground.results.cells import Judged, Value
+from ground.text.units import format_figure
 from ioflame.analysis.quantiles import t_quantile
 
 __all__ = ("PROOFS", "Spread", "judge", "model_ratio", "spread_of", "summary_of")
@@ -198,10 +199,6 @@ def judge(
 
 def _listed(values: Mapping[str, float | None]) -> str:
     """Commas are in names and numbers, so semicolons are between them."""
-    return "; ".join(f"{cell} {_text(value)}" for cell, value in values.items())
-
-
-def _text(value: float | None) -> str:
-    if value is None:
-        return "not measured"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return "; ".join(
+        f"{cell} {'not measured' if value is None else format_figure(value)}" for cell, value in values.items()
+    )

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from ground.results.differences import MARKS, Outcome
 from ground.results.history import Category, Feature, Fit, History, Series
+from ground.text.units import format_figure
 from viz.breakdowns import parts_in_order
 from viz.flame.palette import hue_places
 from viz.page.document import page
@@ -116,12 +117,8 @@ def _cell(series: Series, at: int) -> dict[str, str]:
         "words": f"{ratio:.2f}{mark}",
         "kind": _KIND.get(outcome, ""),
         "begins": "begins" if features else "",
-        "title": f"{series.labels[at]}: {_figure(series.value(at))}, n {series.fit.versions[at].runs}",
+        "title": f"{series.labels[at]}: {format_figure(series.value(at))}, n {series.fit.versions[at].runs}",
     }
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 # ---- steps ---------------------------------------------------------------------------------------------------------
@@ -169,7 +166,8 @@ def _lines(history: History) -> Markup:
         dots = []
         for at, (label, version) in enumerate(zip(series.labels, fit.versions, strict=True)):
             low, high = (math.exp(version.mean + side * fit.half * version.error) for side in (-1, 1))
-            told = f"{label}: {_figure(series.value(at))} [{_figure(low)}, {_figure(high)}], n {version.runs}"
+            value, *interval = map(format_figure, (series.value(at), low, high))
+            told = f"{label}: {value} [{', '.join(interval)}], n {version.runs}"
             dots.append(VersionDot(label, series.value(at), low, high, math.exp(version.level), told))
         words = f"{series.metric} of {series.test} on {series.host}"
         parts.append(plot_figure(words, history_plot(dots, words, _BAND), "history.svg", _scatter(fit), words))
