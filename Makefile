@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
-SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh ioflame/dist_archive.sh .ci/run folding/fuzz/seeds.sh tests/setup_by_hand.sh
+SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh ioflame/dist_archive.sh .ci/run folding/fuzz/seeds.sh .cargo/clippy.sh
 
 # Quoting below takes bash: a line feed in a value is $'\n'.
 SHELL := bash
@@ -39,7 +39,7 @@ options = $(foreach name,$(1),$(call option,$(name)))
 PROFILE_OPTIONS = $(call options,$(OF_PROFILE))
 
 # A misspelt one would be left out without a word, and a long run would measure something else.
-KNOWN := $(OF_COMMANDS) BENCH HOSTS IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
+KNOWN := $(OF_COMMANDS) BENCH HOSTS LUCK IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(KNOWN),$(GIVEN)))
 NEAREST = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0.0))
@@ -53,7 +53,7 @@ $(error $(refusal))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev dist profile run io-efficiency experiment compare count sweep doctor test test-quick test-long test-by-hand test-hosts lint unit bench bench-observers docs bless clean
+.PHONY: help setup setup-dev setup-long setup-by-hand dist profile run io-efficiency experiment compare count sweep doctor test test-quick test-long test-by-hand test-luck test-hosts lint lint-python lint-rust unit unit-rust unit-python bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -73,8 +73,14 @@ help: ## list the targets
 setup: ## install what a profile needs; seconds when it is there
 	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh
 
-setup-dev: ## setup, and what the tests need (chromium, linters)
+setup-dev: ## setup, and what `make test` needs (chromium, linters)
 	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --dev
+
+setup-long: ## setup-dev, and what `make test-long` needs (compilers, valgrind, allocators)
+	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --long
+
+setup-by-hand: ## setup-long, and PostgreSQL, MariaDB, Maven, Java, Spark
+	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --by-hand
 
 dist: setup ## a wheel, and an archive for servers without compiler or pip
 	@bash ioflame/dist.sh
@@ -105,45 +111,60 @@ sweep: setup ## which rate can it sustain? latency by the rate of queries
 doctor: setup ## what this host can measure, a line a check
 	@$(BIN)/ioflame doctor $(PROFILE_OPTIONS)
 
-test: setup-dev lint unit ## lint, types, Rust, Python, perf, a browser (10 min)
+# mypy beside cargo: each waits for one CPU most of the time.
+test: setup-dev ## lint, types, Rust, Python, one real profile, a browser (5 min)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint-python unit-rust
+	@$(MAKE) --no-print-directory unit-python
 
 # IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
 PYTEST = $(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all) --durations 10
-
-# $(1): which. Those that may run beside one another, then those that have the machine for themselves.
-define run_pytest
-	$(PYTEST) -m '$(1) and not alone and not by_hand' -n auto --dist worksteal
-	$(PYTEST) -m '$(1) and alone and not by_hand'
-endef
+BESIDE = -n auto --dist worksteal
 
 test-quick: ## tests without root, perf, a browser or a database: a minute, after make setup-dev
-	$(BIN)/pytest -q -m 'not (needs or alone or long or by_hand or slow)' -n auto --dist worksteal
+	$(BIN)/pytest -q -m 'not (needs or long or by_hand)' $(BESIDE)
 
-test-long: setup-dev ## services, engines, comparisons, experiments, what goes wrong (11 min); CI runs both
-	$(call run_pytest,long)
+test-long: setup-long ## perf, eBPF, engines, browsers, comparisons, faults (18 min); CI runs both
+	$(PYTEST) -m long $(BESIDE)
 
-test-by-hand: setup-dev ## what takes an hour, a quiet machine, or half a gigabyte of others' programs
-	tests/setup_by_hand.sh
+test-by-hand: setup-by-hand ## measurements that agree, simulations, services: figures, hours, a quiet machine
 	$(PYTEST) -m by_hand
+	$(PYTEST) --random-examples $(BESIDE)
+	$(CARGO_TEST) --package stackfold-tests --features random
+	FRAMEDIFF_TIMES=1000 $(CARGO_TEST) --package framediff
+
+test-luck: setup-long ## do the tests pass 20 times in a row, 10 of them beside busy loops? (8 h)
+	$(BIN)/python -m tests.luck $(LUCK)
 
 test-hosts: setup-dev ## set-up and a profile in roots of Debian 12, 13, sid; the archive (root, 15 min each)
 	$(BIN)/python -m tests.hosts $(HOSTS)
 
-# clippy links nothing: any file that is there stands for libFuzzer, which need not be compiled then.
-lint: setup-dev ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
+lint: lint-python lint-rust ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
+
+lint-python: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(CARGO) fmt --all -- --check
-	$(CARGO) clippy -q --locked --workspace --all-targets -- -D warnings
-	CUSTOM_LIBFUZZER_PATH=folding/fuzz/Cargo.toml \
-		$(CARGO) clippy -q --locked --manifest-path folding/fuzz/Cargo.toml --target-dir target -- -D warnings
 	shellcheck $(SHELL_SCRIPTS)
 
-unit: setup-dev ## the tests alone: cargo test, pytest
-	$(CARGO) test -q --locked --workspace
-	$(call run_pytest,not long)
+# Built once: clippy stands for rustc where our crates are built for tests, and all else is what set-up has built.
+CRATES := --package=stackfold --package=stacksampler --package=ioflame-client --package=ioflame-ebpf
+CARGO_TEST = $(CARGO) test -q --locked --profile bench
+CARGO_TESTS = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/.cargo/clippy.sh $(CARGO_TEST) --workspace --lib --bins --tests --examples
+
+# The second build only repeats what rustc said of the programs as they are shipped: nothing.
+lint-rust: setup-dev
+	$(CARGO) fmt --all -- --check
+	$(CARGO_TESTS) --no-run
+	test -z "$$($(CARGO) build -q --release --locked $(CRATES) 2>&1)"
+
+unit: unit-rust unit-python ## the tests alone: cargo test, pytest
+
+unit-rust: setup-dev lint-rust
+	$(CARGO_TESTS)
+
+unit-python: setup-dev
+	$(PYTEST) -m 'not (long or by_hand)' $(BESIDE)
 
 # BENCH: options of the benchmarks, such as '--runs 9' (bench) or '--rounds 5' (bench-observers).
 bench: setup-dev ## stackfold, analysis, report page, samplers; goals (20 min)
@@ -173,7 +194,7 @@ docs: setup-dev ## the README's pictures and tables, from real runs, an experime
 		$(BIN)/python docs/refresh.py "$$first" "$$second" "$$experiment" "$$comparison"
 
 bless: setup-dev ## write the golden files anew; look at the diff
-	BLESS=1 $(CARGO) test -q --locked -p stackfold
+	BLESS=1 $(CARGO_TEST) --package stackfold-tests
 	BLESS=1 $(BIN)/pytest -q
 
 clean: ## remove what was built here; runs and databases stay

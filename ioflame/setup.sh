@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what ioflame needs, and says so before it does: system packages, .venv, the stackfold binary.
-# Run it as often as you like: what is there is left alone. `--dev` adds what the tests need.
+# Run it as often as you like: what is there is left alone. `--dev` adds what `make test` needs, `--long` what
+# `make test-long` needs beyond that, `--by-hand` services and what takes half a gigabyte, for `make test-by-hand`.
 # Exit codes: 0 done, 3 this host lacks something that only you can give it (the exact command is printed).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,12 +10,17 @@ MINIMUM_PYTHON="3.10"
 MINIMUM_RUST="1.88"
 # rustc's packer of split debug information: the one that takes DWARF 5 of gcc.
 THORIN_VERSION="0.10.1"
-dev=0
-again="make setup"
-if [[ "${1:-}" == "--dev" ]]; then
-  dev=1
-  again="make setup-dev"
-fi
+# As Maven Central has RocksDB for Java: version and sha256.
+JNI_VERSION="9.10.0"
+JNI_SUM="d68a10df820c811020ca27a332718e823cf577086f2eda9512b5f8e77bd17525"
+# 0 a profile, 1 the tests, 2 the long ones, 3 those by hand.
+tier=0
+again="make setup${1:+-${1#--}}"
+case "${1:-}" in
+  --dev) tier=1 ;;
+  --long) tier=2 ;;
+  --by-hand) tier=3 ;;
+esac
 
 say() { printf 'setup: %s\n' "$*"; }
 
@@ -70,18 +76,37 @@ if [[ ! -e .venv/ioflame-requirements.stamp ]] &&
   names=("libc6-dbg=$libc")
 fi
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
-if ((dev)); then
+if ((tier >= 1)); then
   need chromium chromium
   need shellcheck shellcheck
-  # bcc's CO-RE tools and bpftool: the tests check our figures and our leavings with them.
-  need biolatency libbpf-tools
-  need bpftool bpftool
-  need xmllint libxml2-utils
+  # A picture of the page, smaller (make docs).
   need pngquant pngquant
+fi
+if ((tier >= 2)); then
+  # bpftool: what is left behind in the kernel.
+  need bpftool bpftool
   # Debug information of many units packed into one file, and symbols packed in a program.
   need llvm-dwp llvm
   need dwp binutils-gold
   need xz xz-utils
+  # bash has a word `time` of its own, which is no program.
+  [[ -x /usr/bin/time ]] || missing+=(time)
+  # A server of names, which a test starts on a port of its own, and its client.
+  need debuginfod debuginfod
+  # What tests run is compiled, in part from C++.
+  need g++ g++
+  # A program in Go to be observed, and what reads pprof.
+  need go golang-go
+  # Its counts are an input of stackfold.
+  need valgrind valgrind
+  # Allocators that services bring along.
+  has_library libjemalloc.so || missing+=(libjemalloc-dev)
+  has_library libmimalloc.so || missing+=(libmimalloc-dev)
+  has_library libtcmalloc_minimal.so || missing+=(libgoogle-perftools-dev)
+fi
+if ((tier >= 3)); then
+  # bcc's CO-RE tools: second opinions.
+  need biolatency libbpf-tools
   # Servers that the tests attach to; the tests start them, and no service has to run.
   before=${#missing[@]}
   compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
@@ -89,20 +114,9 @@ if ((dev)); then
   servers=$((${#missing[@]} - before))
   [[ -e /usr/lib/mysql/plugin/ha_rocksdb.so ]] || missing+=(mariadb-plugin-rocksdb)
   need sysbench sysbench
-  # bash has a word `time` of its own, which is no program.
-  [[ -x /usr/bin/time ]] || missing+=(time)
-  # A server of names, which a test starts on a port of its own, and its client.
-  need debuginfod debuginfod
-  # What tests run is compiled, in part from C++.
-  need g++ g++
-  # Its counts are an input of stackfold.
-  need valgrind valgrind
-  # What fetches a release of RocksDB.
+  # What fetches a release of RocksDB, and what runs one for Java, and Spark.
   need mvn maven
-  # Allocators that services bring along.
-  has_library libjemalloc.so || missing+=(libjemalloc-dev)
-  has_library libmimalloc.so || missing+=(libmimalloc-dev)
-  has_library libtcmalloc_minimal.so || missing+=(libgoogle-perftools-dev)
+  need javac default-jdk-headless
 fi
 
 manager=
@@ -245,7 +259,7 @@ programs() {
   done
   ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; up to two minutes on two cores)"
   packer=
-  if ((dev)) && [[ "$(target/dev-tools/bin/thorin --version 2>/dev/null)" != *" $THORIN_VERSION" ]]; then
+  if ((tier >= 2)) && [[ "$(target/dev-tools/bin/thorin --version 2>/dev/null)" != *" $THORIN_VERSION" ]]; then
     say "building thorin $THORIN_VERSION, which packs split debug information for the tests"
     cargo install -q --debug --locked --root target/dev-tools --version "$THORIN_VERSION" thorin-dwp-bin &
     packer=$!
@@ -270,7 +284,7 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
 fi
 
 requirements="requirements.txt"
-if ((dev)); then requirements="requirements-dev.txt"; fi
+if ((tier)); then requirements="requirements-dev.txt"; fi
 stamp=.venv/ioflame-$(basename "$requirements" .txt).stamp
 if ! sha256sum --status -c "$stamp" 2>/dev/null; then
   say "installing Python packages of $requirements into .venv"
@@ -280,7 +294,7 @@ if ! sha256sum --status -c "$stamp" 2>/dev/null; then
     refuse "pip could not install ioflame itself (its words are above)" "rm -r .venv; $again"
   # Who has what the tests need has what a profile needs, too.
   sha256sum requirements.txt pyproject.toml >.venv/ioflame-requirements.stamp
-  if ((dev)); then sha256sum requirements.txt "$requirements" pyproject.toml >"$stamp"; fi
+  if ((tier)); then sha256sum requirements.txt "$requirements" pyproject.toml >"$stamp"; fi
 fi
 
 # A third of what a command takes to start, where it may not write beside our files, or PYTHONDONTWRITEBYTECODE is set.
@@ -290,3 +304,17 @@ fi
 
 wait "$building" || exit
 trap - EXIT
+
+if ((tier >= 3)); then
+  cache="${XDG_CACHE_HOME:-$HOME/.cache}/ioflame"
+  jar="$cache/rocksdbjni.jar"
+  if ! sha256sum --status -c - <<<"$JNI_SUM  $jar" 2>/dev/null; then
+    say "fetching rocksdbjni $JNI_VERSION into $cache"
+    mkdir -p "$cache"
+    trap 'rm -f "$jar.$$"' EXIT
+    curl -fsSL -m 300 -o "$jar.$$" "https://repo1.maven.org/maven2/org/rocksdb/rocksdbjni/$JNI_VERSION/rocksdbjni-$JNI_VERSION.jar"
+    sha256sum -c - <<<"$JNI_SUM  $jar.$$"
+    mv "$jar.$$" "$jar"
+  fi
+  .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-spark.txt
+fi

@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,15 @@ from hypothesis import settings
 from ebpf.backends import try_backend
 from ground.errors import HostError
 from ground.system.memory_limit import limited_memory
-from tests.litter import Session
+from tests.figures import Report, reporter_of, table_of
+from tests.litter import Session, session_parent
 from tests.places import ROOT
 from tests.programs import installed_library
+from tests.recorded_run import Finished, record_run
 
-# How long an example takes says nothing here: speed lives in `make bench`.
-settings.register_profile("ioflame", deadline=None)
-settings.load_profile("ioflame")
+# How long an example takes says nothing here: speed lives in `make bench`. The gate tries the same examples each time.
+settings.register_profile("gate", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None, max_examples=1000, print_blob=True)
 
 # As `make test-by-hand` leaves it.
 ROCKSDBJNI = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ioflame" / "rocksdbjni.jar"
@@ -58,7 +62,6 @@ _VERSION = sys.version_info[:2]
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "node": lambda: shutil.which("node") is not None,
-    "xmllint": lambda: shutil.which("xmllint") is not None,
     "llvm-dwp": lambda: shutil.which("llvm-dwp") is not None,
     "thorin": (DEV_TOOLS / "thorin").exists,
     "cargo": lambda: _runs("cargo", "--version"),
@@ -105,28 +108,98 @@ def _has(capability: str) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-all", action="store_true", help="a missing capability is a failure, not a skip")
+    parser.addoption("--random-examples", action="store_true", help="the property tests alone, from a random seed")
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Two for each CPU: a test waits for what it watches at least as long as it computes."""
-    return 2 * len(os.sched_getaffinity(0))
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two for each CPU where tests wait for what they watch, otherwise one."""
+    return (2 if config.option.markexpr == "long" else 1) * len(os.sched_getaffinity(0))
 
 
 _SESSION = pytest.StashKey[Session]()
-
-
 # What workers of pytest-xdist left behind, told by the process that started them.
 _LEFT = pytest.StashKey[list[str]]()
+# What they share: a directory, which that process makes and removes.
+_SHARED = pytest.StashKey[Path]()
+# What makes the recorded run beside the tests. What failed is made again by the test that reads it, which tells why.
+_RECORDER = pytest.StashKey["subprocess.Popen[bytes]"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEFT] = []
-    starts_workers = bool(getattr(config.option, "numprocesses", None)) and not hasattr(config, "workerinput")
-    if not config.getoption("--collect-only") and not starts_workers:
-        config.stash[_SESSION] = Session(ROOT / "target" / "pytest")
-        # A worker would be given a directory below /tmp, which may be in memory.
-        config.option.basetemp = None if hasattr(config, "workerinput") else config.option.basetemp
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if config.getoption("--random-examples") and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = secrets.randbelow(1 << 32)
+    settings.load_profile("random" if config.getoption("--random-examples") else "gate")
+    if config.getoption("--collect-only"):
+        return
+    if bool(getattr(config.option, "numprocesses", None)) and worker is None:
+        config.stash[_SHARED] = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-shared-", dir=session_parent()))
+        return
+    config.stash[_SESSION] = Session(session_parent())
+    config.stash[_SHARED] = Path(worker["shared"]) if worker is not None else config.stash[_SESSION].shared
+    # A worker would be given a directory below /tmp, which may be in memory.
+    config.option.basetemp = None if worker is not None else config.option.basetemp
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["shared"] = str(node.config.stash[_SHARED])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--random-examples"):
+        chosen = [one for one in items if getattr(getattr(one, "obj", None), "is_hypothesis_test", False)]
+        config.hook.pytest_deselected(items=[one for one in items if one not in chosen])
+        items[:] = chosen
+    for item in items:
+        reads_run = _reads_run(item)
+        if reads_run + sum(item.get_closest_marker(tier) is not None for tier in ("long", "by_hand")) > 1:
+            raise pytest.UsageError(f"{item.nodeid} is of one tier; the recorded run is read in `make test` alone")
+        if reads_run:
+            item.add_marker(pytest.mark.needs("perf", "db_bench", "co-re"))
+    # While it is made, the others run.
+    items.sort(key=_reads_run)
+
+
+def _reads_run(item: pytest.Item) -> bool:
+    return "finished" in getattr(item, "fixturenames", ())
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    first = getattr(config, "workerinput", {"workerid": "gw0"})["workerid"] == "gw0"
+    if first and _SHARED in config.stash and any(map(_reads_run, session.items)):
+        words = [sys.executable, "-m", "tests.recorded_run", str(config.stash[_SHARED])]
+        config.stash[_RECORDER] = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="session")
+def shared(request: pytest.FixtureRequest) -> Path:
+    """A directory that all workers see, for what is made once (`made_once`) and never written again."""
+    return request.config.stash[_SHARED]
+
+
+@pytest.fixture(scope="session")
+def finished(shared: Path) -> Finished:
+    """The one recorded run, which is begun with the first test: `make profile`, with everything that watches."""
+    return record_run(shared)
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Report:
+    """`figure(name, value, low, high, expected="...")`: a row of the table that `make test-by-hand` ends with."""
+    return reporter_of(request.node)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [one for group in terminalreporter.stats.values() for one in group if hasattr(one, "user_properties")]
+    lines = table_of([one for one in reports if getattr(one, "when", "") == "call"])
+    if lines:
+        terminalreporter.write_sep("=", "figures, with 95 % intervals")
+        terminalreporter.write("\n".join([*lines, ""]))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -135,18 +208,34 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[_LEFT] += getattr(node, "workeroutput", {}).get("left", [])
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash.get(_SESSION, None)
     watched = ", ".join(map(str, session.watched)) if session is not None else ""
-    return f"left behind: TMPDIR is watched, {watched or 'and as another user than root nothing else'}"
+    lines = [f"left behind: TMPDIR is watched, {watched or 'and as another user than root nothing else'}"]
+    if config.getoption("--random-examples"):
+        again = f"--random-examples --hypothesis-seed={config.option.hypothesis_seed}"
+        lines.append(f"random examples: the same again by {again}")
+    return lines
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    session = item.config.stash.get(_SESSION, None)
+    if session is not None:
+        session.begins(item.nodeid)
+    return (yield)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     own = session.config.stash.get(_SESSION, None)
     left = session.config.stash[_LEFT]
+    if _RECORDER in session.config.stash:
+        session.config.stash[_RECORDER].wait()
     if own is not None:
         left += own.left()
         own.end(keep=exitstatus != 0)
+    elif _SHARED in session.config.stash and exitstatus == 0:
+        shutil.rmtree(session.config.stash[_SHARED], ignore_errors=True)
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left"] = left
     elif left:
@@ -230,7 +319,9 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 def group() -> Iterator[Path]:
     """A control group of our own, with nothing in it."""
     mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
-    place = next(Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup"))
+    # Not a group of it that a container's tools have bound elsewhere.
+    whole = (words for words in mounts if words[3] == "/" and words[words.index("-") + 1] in ("cgroup2", "cgroup"))
+    place = next(Path(words[4]) for words in whole)
     group = place / f"ioflame-test-{os.getpid()}"
     try:
         group.mkdir()

@@ -23,15 +23,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ground.system.scratch import scratch_directory
+from tests.places import ROOT
 
-__all__ = ("Session",)
+__all__ = ("Session", "session_parent")
 
 # perf writes the kernel's vDSO there, whatever TMPDIR is, and removes it at its own end: not where a test kills it.
 _OF_PERF = "/tmp/perf-vdso.so-*"
 # Where programs write by name.
 _WATCHED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 _CLONE_NEWNS = 0x20000
-_ENDING_SECONDS = 2.0
+# Only what hangs is waited for that long; what was killed on a busy host ends before.
+_ENDING_SECONDS = 10.0
+
+
+def session_parent() -> Path:
+    """Where sessions have their directories; those of ended ones are gone."""
+    parent = ROOT / "target" / "pytest"
+    parent.mkdir(parents=True, exist_ok=True)
+    _remove_ended(parent)
+    return parent
 
 
 class Session:
@@ -42,11 +52,14 @@ class Session:
 
     def __init__(self, parent: Path) -> None:
         self._mark = f"IOFLAME_TEST_SESSION={uuid.uuid4().hex}"
-        parent.mkdir(parents=True, exist_ok=True)
-        _remove_ended(parent)
+        # The test that runs, and what each has left: a line and its name.
+        self._test = "before the first test"
+        self._tests: dict[str, str] = {}
         self.directory = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
         self._temporary = self.directory / "tmp"
         self._temporary.mkdir()
+        self.shared = self.directory / "shared"
+        self.shared.mkdir()
         # As /tmp is: commands run as another user, too.
         self.directory.chmod(0o711)
         self._temporary.chmod(0o1777)
@@ -57,6 +70,25 @@ class Session:
         os.environ["TMPDIR"] = str(self._short or self._temporary)
         tempfile.tempdir = None
         self._mounts = _mounts()
+
+    def begins(self, test: str) -> None:
+        """A test begins, and what the one before it has left is known."""
+        self._note()
+        self._test = test
+
+    def _note(self) -> list[str]:
+        """What is there now that is not the session's; new lines are the doing of the test that runs."""
+        lines = [f"mount {mount}" for mount in sorted(_mounts() - self._mounts)]
+        lines += [f"loop device {line}" for line in _loops(self.directory, self._short)]
+        # pytest's own, and where the session's upper directories are.
+        lines += [str(path) for path in self._temporary.iterdir() if not path.name.startswith("pytest-of-")]
+        for place in self.watched:
+            upper = self._upper(place)
+            seen = [place / path.relative_to(upper) for path in sorted(upper.rglob("*"))]
+            lines += [str(path) for path in seen if path != self._short and not path.match(_OF_PERF)]
+        for line in lines:
+            self._tests.setdefault(line, self._test)
+        return lines
 
     def _watch(self) -> tuple[Path, ...]:
         """Those of the watched places that could be made overlays."""
@@ -100,16 +132,8 @@ class Session:
         # A command that was killed leaves its directory to the next one, and the last test may have killed one.
         with scratch_directory():
             pass
-        lines = [f"process {pid}: {words}" for pid, words in _processes(self._mark.encode())]
-        lines += [f"mount {mount}" for mount in sorted(_mounts() - self._mounts)]
-        lines += [f"loop device {line}" for line in _loops(self.directory, self._short)]
-        # pytest's own, and where the session's upper directories are.
-        lines += [str(path) for path in self._temporary.iterdir() if not path.name.startswith("pytest-of-")]
-        for place in self.watched:
-            upper = self._upper(place)
-            made = [place / path.relative_to(upper) for path in sorted(upper.rglob("*"))]
-            lines += [str(path) for path in made if path != self._short and not path.match(_OF_PERF)]
-        return lines
+        lines = [f"process {pid}: {words}({_test_of(pid)})" for pid, words in _processes(self._mark.encode())]
+        return lines + [f"{line} ({self._tests[line]})" for line in self._note()]
 
     def end(self, *, keep: bool) -> None:
         """Nothing is left of the session itself; keep: but for its files, for whoever looks into a failure."""
@@ -138,6 +162,16 @@ def _mounts() -> set[str]:
     """Mount points of our namespace with what is mounted there."""
     lines = (line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines())
     return {f"{left.split()[4]} ({right})" for left, _, right in lines}
+
+
+def _test_of(pid: int) -> str:
+    """The test that started it, as pytest names it in the environment."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            name, _, value = line.partition(b"=")
+            if name == b"PYTEST_CURRENT_TEST":
+                return value.decode("utf-8", "replace")
+    return "started before the first test"
 
 
 def _loops(*directories: Path | None) -> Iterator[str]:

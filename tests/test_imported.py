@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from ioflame import cli
@@ -13,7 +13,7 @@ from tests.places import ROOT
 PACKAGES = ("ioflame", "ground", "workloads", "collectors", "ebpf", "folding", "viz")
 COMMANDS = {name for names in cli._GROUPS.values() for name in names}
 # As `make test-quick` leaves them out.
-LEFT_OUT = {"needs", "alone", "long", "by_hand", "slow"}
+LEFT_OUT = {"needs", "long", "by_hand"}
 
 _STARTS = "it starts or judges programs that need root, perf or a kernel that loads BPF"
 _DATABASE = "it loads or runs an engine"
@@ -82,7 +82,8 @@ def marks(node: ast.AST) -> set[str]:
 def is_left_out(node: ast.stmt) -> bool:
     """Whether it is a test, or the mark of a whole file, that `make test-quick` leaves out."""
     if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-        return any(marks(one) & LEFT_OUT for one in node.decorator_list)
+        reads_run = any(argument.arg == "finished" for argument in node.args.args)
+        return reads_run or any(marks(one) & LEFT_OUT for one in node.decorator_list)
     names = (
         [target.id for target in node.targets if isinstance(target, ast.Name)] if isinstance(node, ast.Assign) else []
     )
@@ -117,18 +118,28 @@ def imported(path: Path) -> Iterator[str]:
                 yield from (node.module, f"{node.module}.{alias.name}")
 
 
+def constants(nodes: list[ast.expr]) -> list[str]:
+    """The first two, where they are text."""
+    return [one.value for one in nodes[:2] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+
+
 def commands_given(path: Path) -> Iterator[str]:
-    """Modules of the commands in lists of words for the command line (`["show", run]`): it imports them by these."""
+    """Modules of the commands in lists of words for the command line (`["show", run]`), and in tables of such words
+    (`{"sweep -q": [...]}`): it imports them by these."""
     for node in quick_nodes(path):
-        given: Sequence[ast.expr] = ()
-        if isinstance(node, ast.List):
-            given = node.elts
+        if isinstance(node, ast.Dict):
+            keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+            lines = [key.split() for key in keys if isinstance(key, str)]
+        elif isinstance(node, ast.List):
+            lines = [constants(node.elts)]
         elif isinstance(node, ast.Call):  # build_parser("attach"), ioflame.run("show", run)
-            given = node.args
-        words = [one.value for one in given[:2] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        if words and words[0] in COMMANDS:
-            module = f"ioflame.commands.{cli._MODULES.get(words[0], words[0])}"
-            yield from (module, ".".join([module, *words[1:]]))
+            lines = [constants(node.args)]
+        else:
+            continue
+        for words in lines:
+            if words and words[0] in COMMANDS:
+                module = f"ioflame.commands.{cli._MODULES.get(words[0], words[0])}"
+                yield from (module, ".".join([module, *words[1:]]))
 
 
 def imported_by_quick_tests() -> set[str]:

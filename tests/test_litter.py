@@ -10,7 +10,7 @@ import pytest
 
 from tests.places import ROOT
 
-pytestmark = [pytest.mark.needs("unshare"), pytest.mark.needs("loop")]
+pytestmark = [pytest.mark.long, pytest.mark.needs("unshare", "loop")]
 
 _LITTER = """
 import os, subprocess, tempfile
@@ -29,6 +29,9 @@ def test_litter(tmp_path):
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(tmp_path / "mount")], check=True)
     process = subprocess.Popen(["sleep", "600"])
     Path(os.environ["LITTER"]).write_text(str(process.pid))
+
+def test_clean():
+    pass
 """
 
 
@@ -84,13 +87,14 @@ def test_what_is_left_is_named_and_fails_the_session(
                 subprocess.run(["losetup", "--detach", line.split()[0]], check=True)
     assert code == 1, output
     left = output.partition("left behind by these tests")[2].splitlines()[1:]
+    of = "(test_one.py::test_litter"
     for words in ("/tmp/made", "/dev/shm/made", "/tmp/existed", "/tmp/removed"):
-        assert words in left, output
+        assert f"{words} {of})" in left, output
     assert not any("others" in line for line in left if line.startswith("/"))
-    assert [line for line in left if "/tmp/left-" in line]
-    assert [line for line in left if line.startswith("process ") and line.endswith(": sleep 600 ")]
-    assert [line for line in left if line.startswith("mount ") and "/mount (tmpfs" in line]
-    assert [line for line in left if line.startswith("loop device ") and line.endswith("/image")]
+    assert [line for line in left if "/tmp/left-" in line and line.endswith(f" {of})")]
+    assert [line for line in left if line.startswith("process ") and line.endswith(f": sleep 600 {of} (call))")]
+    assert [line for line in left if line.startswith("mount ") and "/mount (tmpfs" in line and of in line]
+    assert [line for line in left if line.startswith("loop device ") and line.endswith(f"/image {of})")]
     assert output.splitlines()[-3:] == ["existed", "others", "removed"]
 
 
