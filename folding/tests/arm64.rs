@@ -1,12 +1,9 @@
 //! A recording of an arm64 machine with pages of 64 KiB, made in code: chains of frame pointers and the link register.
 
-mod common;
-
-use common::Scratch;
-use common::recording::*;
+use crate::common::recording::*;
+use crate::common::{Files, written};
 use stackfold::collector::{Collector, Options};
 use stackfold::input::PerfData;
-use stackfold::output::write_folded;
 use stackfold::symbols::SymbolOptions;
 use std::io::Cursor;
 
@@ -18,7 +15,7 @@ const MOVED: u64 = 0x1_0000;
 const MAPPED: u64 = 0xffff_8000_0000;
 
 /// Two functions of 64 bytes: the first has no frame, the second has one.
-fn program() -> Vec<u8> {
+pub fn program() -> Vec<u8> {
     const FRAMES: u64 = 0x200;
     let cie: &[u8] = &[16, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 30, 1, 0x1b, 0x0c, 31, 0];
     let function = |at: u64, start: u64, rules: &[u8]| {
@@ -72,11 +69,11 @@ fn of_arm64(events: &[Event], records: &Records) -> Vec<u8> {
 
 #[test]
 fn the_link_register_is_the_callers_of_a_function_without_a_frame() {
-    let path = Scratch::new("arm64-program");
-    std::fs::write(&path.0, program()).expect("written");
+    let files = Files::new();
+    let path = files.write("arm64-program", program());
     let event = Event { sample_type: Event::default().sample_type | REGS_USER, ..Event::default() };
     let mut records = Records::default();
-    records.comm(0, 7, 7, "t", true).mmap(0, 7, MAPPED, 0x1_0000, 0, path.path());
+    records.comm(0, 7, 7, "t", true).mmap(0, 7, MAPPED, 0x1_0000, 0, &path);
     let (leaf, framed) = (MAPPED + TEXT, MAPPED + TEXT + 64);
     let mut sample = |time, chain: &[u64], lr: u64| {
         const ABI_64: u64 = 2;
@@ -97,11 +94,8 @@ fn the_link_register_is_the_callers_of_a_function_without_a_frame() {
         let names = SymbolOptions { cache: None, ..SymbolOptions::default() };
         let recording = of_arm64(&[Event { ..event }], &records);
         PerfData::new(names, threads).read_file(Cursor::new(recording), &mut collector).expect("read");
-        let (profile, _) = collector.finish().expect("folded");
-        let mut out = Vec::new();
-        write_folded(&profile, &mut out, |tally| tally.weight).expect("written");
-        let name = path.0.file_name().expect("a file").to_string_lossy();
-        let frame = |address: u64| format!("[{name} {address:#x}]");
+        let out = written(&collector.finish().expect("folded").0);
+        let frame = |address: u64| format!("[arm64-program {address:#x}]");
         let (call, outer) = (frame(TEXT + 64 + 16), frame(0x9000));
         let mut expected = [
             format!("t;{outer};{call};{} 1", frame(TEXT + 8)),

@@ -1,18 +1,14 @@
 //! `stackfold check` beside the real perf report, on recordings made in code.
 
-mod common;
-
-use common::recording::*;
-use common::{Scratch, code, stackfold, text};
+use crate::common::recording::*;
+use crate::common::{Files, code, stackfold, text};
 
 const FILE: &str = "/no/such/program";
 const HARDWARE_CYCLES: u32 = 0;
 
 /// Exit code, standard output and standard error of a check.
-fn checked(name: &str, recording: &[u8]) -> (i32, String, String) {
-    let path = Scratch::new(name);
-    std::fs::write(&path.0, recording).expect("written");
-    let done = stackfold(&["check", path.path()], b"");
+fn checked(recording: &[u8]) -> (i32, String, String) {
+    let done = stackfold(&["check", &Files::new().write("recording", recording)], b"");
     (code(&done), text(&done.stdout), text(&done.stderr))
 }
 
@@ -33,7 +29,7 @@ fn samples_with_branches_are_compared_by_their_periods() {
     let ids = [7_i32.to_le_bytes(), 7_i32.to_le_bytes()].concat();
     let tail = words(&[&[1, 1000, 2], &chain[..], &branches].concat());
     records.record(9, 2, &[words(&[chain[1]]), ids, tail].concat()).round();
-    let (exit, out, error) = checked("branches.data", &file(&[event], &records));
+    let (exit, out, error) = checked(&file(&[event], &records));
     assert_eq!(exit, 0, "{out}{error}");
     assert!(out.starts_with("cpu-clock: total equal: folded 1000, perf report 1000;"), "{out}");
 }
@@ -52,7 +48,7 @@ fn of_cycles(mut recording: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn an_event_is_the_same_with_the_modifiers_that_perf_adds() {
-    let (exit, out, error) = checked("modifiers.data", &of_cycles(file(&[Event::default()], &two_samples())));
+    let (exit, out, error) = checked(&of_cycles(file(&[Event::default()], &two_samples())));
     assert_eq!(exit, 0, "{out}{error}");
     assert_eq!(out.lines().count(), 1, "{out}");
     assert!(out.starts_with("cycles: total equal: folded 111, perf report 111;"), "{out}");
@@ -62,7 +58,7 @@ fn an_event_is_the_same_with_the_modifiers_that_perf_adds() {
 fn what_perf_report_gives_up_on_is_told_in_its_words() {
     let mut records = two_samples();
     records.record(9, 2, &[0; 8]);
-    let (exit, out, error) = checked("refused.data", &file(&[Event::default()], &records));
+    let (exit, out, error) = checked(&file(&[Event::default()], &records));
     assert_eq!((exit, &out[..]), (2, ""), "{error}");
     assert!(error.contains("perf report failed: ") && error.contains("0x"), "{error}");
 }

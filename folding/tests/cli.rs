@@ -1,16 +1,11 @@
 //! The program's command line: exit codes, refusals, files, help.
 
-mod common;
-
-use common::{Scratch, code, data, stackfold, text};
-use serde_json::Value;
+use crate::common::{Files, capture, code, printed, program, stackfold, text, told};
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
 
 const SAMPLE: &str =
     "t 1/2 [000] 1.000001:   7 cpu-clock: \n\t 401136 f (/bin/t)\n\t 401200 main (/bin/t)\n\n";
-
-fn two_events() -> Vec<u8> {
-    std::fs::read(data("two_events.txt")).expect("the capture")
-}
 
 #[test]
 fn fold_is_the_default() {
@@ -23,15 +18,13 @@ fn fold_is_the_default() {
 
 #[test]
 fn files_in_and_out() {
-    let (input, out, counts, stats) =
-        (Scratch::new("in"), Scratch::new("out"), Scratch::new("counts"), Scratch::new("stats"));
-    std::fs::write(&input.0, SAMPLE.repeat(3)).expect("writing");
-    let args = [input.path(), "-o", out.path(), "--counts", counts.path(), "--stats", stats.path()];
+    let files = Files::new();
+    let (out, counts, stats) = (&files.path("out"), &files.path("counts"), &files.path("stats"));
+    let args = [&files.write("in", SAMPLE.repeat(3)), "-o", out, "--counts", counts, "--stats", stats];
     let output = stackfold(&args, b"");
     assert_eq!((code(&output), text(&output.stdout)), (0, String::new()));
-    assert_eq!(out.read(), "t;main;f 21\n");
-    assert_eq!(counts.read(), "t;main;f 3\n");
-    let stats: Value = serde_json::from_str(&stats.read()).expect("JSON");
+    assert_eq!((files.read("out"), files.read("counts")), ("t;main;f 21\n".into(), "t;main;f 3\n".into()));
+    let stats: Value = serde_json::from_str(&files.read("stats")).expect("JSON");
     for (key, value) in [
         ("schema", 1.into()),
         ("event", "cpu-clock".into()),
@@ -39,27 +32,22 @@ fn files_in_and_out() {
         ("samples", 3.into()),
         ("weight", 21.into()),
         ("unique_stacks", 1.into()),
-        ("lost_samples", 0.into()),
-        ("lost_records", 0.into()),
-        ("dropped_lines", 0.into()),
-        ("incomplete_samples", 0.into()),
-        ("incomplete_weight", 0.into()),
-        ("unresolved_weight", 0.into()),
-        ("truncated_chains", 0.into()),
         ("largest_sample_weight", 7.into()),
         ("period_min", 7.into()),
         ("period_max", 7.into()),
-        ("filtered_samples", 0.into()),
         ("truncated_input", Value::Null),
     ] {
         assert_eq!(stats[key], value, "{key}");
     }
+    let none = "lost_samples lost_records dropped_lines incomplete_samples incomplete_weight unresolved_weight \
+        truncated_chains filtered_samples";
+    assert!(none.split(' ').all(|key| stats[key] == 0), "{stats}");
     assert!(text(&output.stderr).contains("stackfold: cpu-clock: 3 samples, weight 21 ns, 1 stacks"));
 }
 
 #[test]
 fn several_events_are_refused_with_their_list() {
-    let output = stackfold(&[], &two_events());
+    let output = stackfold(&[], &capture("two_events.txt"));
     assert_eq!((code(&output), text(&output.stdout)), (2, String::new()));
     let message = text(&output.stderr);
     for part in [
@@ -74,26 +62,19 @@ fn several_events_are_refused_with_their_list() {
 
 #[test]
 fn the_event_not_chosen_is_named_in_the_summary() {
-    let output = stackfold(&["--event", "cpu-clock"], &two_events());
-    assert_eq!(code(&output), 0);
-    assert!(text(&output.stderr).contains("left out: page-faults: "), "{}", text(&output.stderr));
-}
-
-#[test]
-fn an_event_nobody_has_is_refused() {
-    let output = stackfold(&["--event", "cycles"], &two_events());
-    assert_eq!(code(&output), 2);
-    assert!(text(&output.stderr).contains("no sample of the event 'cycles'"));
+    let (code, said) = told(&["--event", "cpu-clock"], &capture("two_events.txt"));
+    assert!(code == 0 && said.contains("left out: page-faults: "), "{said}");
+    let (code, said) = told(&["--event", "cycles"], &capture("two_events.txt"));
+    assert!(code == 2 && said.contains("no sample of the event 'cycles'"), "{said}");
 }
 
 #[test]
 fn event_names_match_with_modifiers_but_not_two_at_once() {
     let sample = |event: &str| format!("t 1 1.000001:   7 {event}: \n\t 401136 f (/bin/t)\n\n");
-    let one = stackfold(&["-q", "--event", "cycles"], sample("cycles:ppp").as_bytes());
-    assert_eq!((code(&one), text(&one.stdout)), (0, "t;f 7\n".to_owned()));
+    assert_eq!(printed(&["-q", "--event", "cycles"], sample("cycles:ppp").as_bytes()), "t;f 7\n");
     let both = sample("cycles:u") + &sample("cycles:k");
-    assert_eq!(code(&stackfold(&["-q", "--event", "cycles"], both.as_bytes())), 2);
-    assert_eq!(text(&stackfold(&["-q", "--event", "cycles:k"], both.as_bytes()).stdout), "t;f 7\n");
+    assert_eq!(told(&["-q", "--event", "cycles"], both.as_bytes()).0, 2);
+    assert_eq!(printed(&["-q", "--event", "cycles:k"], both.as_bytes()), "t;f 7\n");
 }
 
 #[test]
@@ -102,22 +83,17 @@ fn samples_without_period_are_refused_unless_counted() {
     let output = stackfold(&[], input.as_bytes());
     assert_eq!((code(&output), text(&output.stdout)), (2, String::new()));
     assert!(text(&output.stderr).contains("perf script -F comm,tid,time,period,event,ip,sym,dso"));
-    let counted = stackfold(&["-q", "--weight", "count"], input.as_bytes());
-    assert_eq!((code(&counted), text(&counted.stdout)), (0, "t;main;f 1\n".to_owned()));
+    assert_eq!(printed(&["-q", "--weight", "count"], input.as_bytes()), "t;main;f 1\n");
 }
 
 #[test]
 fn options_about_processes_need_processes() {
     let input = SAMPLE.replace("1/2", "2");
     for args in [&["--pid"][..], &["--tid"], &["--only-pid", "2"]] {
-        let output = stackfold(args, input.as_bytes());
-        assert_eq!(code(&output), 2, "{args:?}");
-        assert!(text(&output.stderr).contains("perf script -F +pid"), "{args:?}");
+        let (code, said) = told(args, input.as_bytes());
+        assert!(code == 2 && said.contains("perf script -F +pid"), "{args:?}: {said}");
     }
-    assert_eq!(
-        text(&stackfold(&["-q", "--only-pid", "1", "--tid"], SAMPLE.as_bytes()).stdout),
-        "t-1/2;main;f 7\n"
-    );
+    assert_eq!(printed(&["-q", "--only-pid", "1", "--tid"], SAMPLE.as_bytes()), "t-1/2;main;f 7\n");
 }
 
 #[test]
@@ -151,9 +127,9 @@ fn what_filters_leave_out_is_told() {
     }
     let without_time = input.replace("1.000001:", "").replace("2.500000:", "");
     for option in ["--time", "--skip-time"] {
-        assert_eq!(code(&stackfold(&[option, "1,2"], without_time.as_bytes())), 2);
+        assert_eq!(told(&[option, "1,2"], without_time.as_bytes()).0, 2);
     }
-    assert_eq!(code(&stackfold(&["--time", "2,1"], input.as_bytes())), 2);
+    assert_eq!(told(&["--time", "2,1"], input.as_bytes()).0, 2);
 }
 
 #[test]
@@ -167,8 +143,7 @@ fn folded_text_is_filtered_by_what_it_tells() {
     assert_eq!(out(&["--from", "g"]), (0, "t;g 4\n".to_owned()));
     assert_eq!(out(&["--max-depth", "1"]), (0, "my_app;main 3\nt;main 4\n".to_owned()));
     assert_eq!(out(&["--comm", "nobody"]), (1, String::new()));
-    let told = text(&stackfold(&["--comm", "nobody"], input).stderr);
-    assert!(told.contains("none of the weight, 7, passed --comm"), "{told}");
+    assert!(told(&["--comm", "nobody"], input).1.contains("none of the weight, 7, passed --comm"));
     for args in [
         &["--time", "1,2"][..],
         &["--skip-time", "1,2"],
@@ -186,7 +161,7 @@ fn folded_text_is_filtered_by_what_it_tells() {
 fn recursion_keeps_its_outermost_root_and_its_innermost_caller() {
     let input =
         "t 1 1.000001: 7 cycles: \n\t 1 f (/a)\n\t 2 r (/a)\n\t 3 g (/a)\n\t 4 r (/a)\n\t 5 main (/a)\n\n";
-    let out = |args: &[&str]| text(&stackfold(args, input.as_bytes()).stdout);
+    let out = |args: &[&str]| printed(args, input.as_bytes());
     assert_eq!(out(&["--from", "r"]), "t;r;g;r;f 7\n");
     assert_eq!(out(&["--skip-after", "r"]), "t;r;f 7\n");
     assert_eq!(out(&["--skip-after", "r", "--from", "g"]), "t;r;f 7\n");
@@ -201,14 +176,17 @@ fn cut_input_is_folded_and_told() {
 
 #[test]
 fn nothing_in_nothing_measured() {
-    for input in ["", "\n\n", "# only comments\n"] {
-        let output = stackfold(&[], input.as_bytes());
-        assert_eq!(code(&output), 1, "{input:?}");
-        assert!(text(&output.stderr).contains("no samples in the input"));
+    // The last is nearly a recording's first word.
+    for (input, args, why) in [
+        ("", &[][..], "no samples in the input"),
+        ("\n\n", &[], "no samples in the input"),
+        ("# only comments\n", &[], "no samples in the input"),
+        ("PERFILE1 is not the magic\n", &[], "no samples in the input"),
+        (SAMPLE, &["--comm", "nobody"], "none of the 1 samples passed"),
+    ] {
+        let (code, said) = told(args, input.as_bytes());
+        assert!(code == 1 && said.contains(why), "{input:?}: {said}");
     }
-    let output = stackfold(&["--comm", "nobody"], SAMPLE.as_bytes());
-    assert_eq!(code(&output), 1);
-    assert!(text(&output.stderr).contains("none of the 1 samples passed"));
 }
 
 #[test]
@@ -219,7 +197,7 @@ fn bad_usage() {
         &["categories", "--view", "no"],
         &["categories", "--rules", "/no/such"],
     ] {
-        assert_eq!(code(&stackfold(args, SAMPLE.as_bytes())), 2, "{args:?}");
+        assert_eq!(told(args, SAMPLE.as_bytes()).0, 2, "{args:?}");
     }
 }
 
@@ -229,13 +207,9 @@ fn a_reader_that_goes_away_is_no_failure() {
         (0..20_000).map(|n| format!("t 1 1.000001:   7 cycles: \n\t 401136 f{n} (/bin/t)\n\n")).collect();
     let folded: String = (0..20_000).map(|n| format!("t;f{n} 1\n")).collect();
     for (args, input) in [(&["-q"][..], &many), (&["categories", "--format", "stacks"], &folded)] {
-        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_stackfold"))
-            .args(args)
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        let mut command = Command::new(program());
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
         drop(child.stdout.take());
         std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), input.as_bytes())
             .expect("input is read");
@@ -246,45 +220,28 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 #[test]
 fn counts_join_the_same_stacks() {
-    let counts = Scratch::new("joined");
-    std::fs::write(&counts.0, "t;pread 2\nt;g 5\n").expect("writing");
-    let args = ["categories", "--counts", counts.path(), "--format", "stacks"];
-    let output = stackfold(&args, b"t;pread 30\nt;g 10\n");
-    assert_eq!(text(&output.stdout), "other\t-1\t5\t10\tt;g\nlibc+k\t1\t2\t30\tt;pread\n");
-    std::fs::write(&counts.0, "t;pread 2\nt;h 5\n").expect("writing");
-    let output = stackfold(&args, b"t;pread 30\nt;g 10\n");
-    assert_eq!(code(&output), 2);
-    assert!(text(&output.stderr).contains("line 2: the stack is not among the weighted ones: t;h"));
+    let files = Files::new();
+    let counts = files.write("joined", "t;pread 2\nt;g 5\n");
+    let args = ["categories", "--counts", &counts, "--format", "stacks"];
+    let output = printed(&args, b"t;pread 30\nt;g 10\n");
+    assert_eq!(output, "other\t-1\t5\t10\tt;g\nlibc+k\t1\t2\t30\tt;pread\n");
+    files.write("joined", "t;pread 2\nt;h 5\n");
+    let (code, said) = told(&args, b"t;pread 30\nt;g 10\n");
+    assert!(code == 2 && said.contains("line 2: the stack is not among the weighted ones: t;h"), "{said}");
 }
 
 #[test]
 fn fractions_are_refused_with_their_line() {
-    let output = stackfold(&["categories"], b"t;pread 30.0\nt;g 1.5\n");
-    assert_eq!(code(&output), 2);
-    assert!(
-        text(&output.stderr).contains("line 2: the weight is not a whole number"),
-        "{}",
-        text(&output.stderr)
-    );
+    let (code, said) = told(&["categories"], b"t;pread 30.0\nt;g 1.5\n");
+    assert!(code == 2 && said.contains("line 2: the weight is not a whole number"), "{said}");
 }
 
 #[test]
 fn json_has_every_row_and_what_was_told() {
-    let args = [
-        "categories",
-        "--format",
-        "json",
-        "--queries",
-        "10",
-        "--reads",
-        "9",
-        "--event",
-        "cycles",
-        "--unit",
-        "cycles",
-    ];
-    let output = stackfold(&args, b"t;pread 30\nt;ns::g 10\n");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let args = "categories --format json --queries 10 --reads 9 --event cycles --unit cycles";
+    let args: Vec<&str> = args.split(' ').collect();
+    let report = printed(&args, b"t;pread 30\nt;ns::g 10\n");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
     for (key, value) in [
         ("schema", 1.into()),
         ("view", "owner".into()),
@@ -300,13 +257,10 @@ fn json_has_every_row_and_what_was_told() {
     }
     let rows = report["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 10);
+    let row = |at: usize, third: &str| json!([rows[at]["name"], rows[at]["weight"], rows[at][third]]);
     assert_eq!(
-        (&rows[0]["name"], &rows[0]["weight"], &rows[0]["share"]),
-        (&"libc+k".into(), &30.into(), &75.0.into())
-    );
-    assert_eq!(
-        (&rows[5]["name"], &rows[5]["weight"], &rows[5]["samples"]),
-        (&"bloom".into(), &0.into(), &Value::Null)
+        (row(0, "share"), row(5, "samples")),
+        (json!(["libc+k", 30, 75.0]), json!(["bloom", 0, null]))
     );
     assert_eq!(report["other_frames"][0]["frame"], "ns::g");
     let untold: Value = serde_json::from_slice(&stackfold(&args[..3], b"t;g 1\n").stdout).expect("JSON");
@@ -315,8 +269,7 @@ fn json_has_every_row_and_what_was_told() {
 
 #[test]
 fn printed_shares_add_up_to_a_hundred() {
-    let output = stackfold(&["categories"], b"t;pread 1\nt;VerifyBlockChecksum 1\nt;FindFileInRange 1\n");
-    let table = text(&output.stdout);
+    let table = printed(&["categories"], b"t;pread 1\nt;VerifyBlockChecksum 1\nt;FindFileInRange 1\n");
     let shares: Vec<u32> = table
         .lines()
         .skip(2)
@@ -328,17 +281,10 @@ fn printed_shares_add_up_to_a_hundred() {
 
 #[test]
 fn help_begins_with_examples() {
-    for args in [
-        &["--help"][..],
-        &["fold", "--help"],
-        &["categories", "--help"],
-        &["merge", "--help"],
-        &["diff", "--help"],
-        &["stats", "--help"],
-    ] {
-        let output = stackfold(args, b"");
-        assert_eq!(code(&output), 0);
-        assert!(text(&output.stdout).starts_with("EXAMPLES\n"), "{args:?}: {}", text(&output.stdout));
+    for args in ["--help", "fold --help", "categories --help", "merge --help", "diff --help", "stats --help"]
+    {
+        let help = printed(&args.split(' ').collect::<Vec<_>>(), b"");
+        assert!(help.starts_with("EXAMPLES\n"), "{args}: {help}");
     }
 }
 
@@ -354,22 +300,20 @@ fn slices_are_the_profile_by_time() {
     let input = [sample("1.000001", 7, "f"), sample("1.900000", 1, "g"), sample("2.200000", 2, "f")].concat()
         + &sample("1.950000", 3, "f")
         + &sample("4.000000", 5, "g");
+    let files = Files::new();
+    let (slices, out) = (&files.path("slices"), &files.path("out"));
     for threads in ["1", "3"] {
-        let (slices, out) = (Scratch::new("slices"), Scratch::new("slices.out"));
-        let args = ["-q", "--threads", threads, "--slices", slices.path(), "-o", out.path()];
-        assert_eq!(code(&stackfold(&args, input.as_bytes())), 0);
+        printed(&["-q", "--threads", threads, "--slices", slices, "-o", out], input.as_bytes());
         let second = "0\t2\t10\tt;main;f\n0\t1\t1\tt;main;g\n1\t1\t2\tt;main;f\n3\t1\t5\tt;main;g\n";
-        assert_eq!(slices.read(), second);
-        assert_eq!(out.read(), "t;main;f 12\nt;main;g 6\n");
+        assert_eq!(files.read("slices"), second);
+        assert_eq!(files.read("out"), "t;main;f 12\nt;main;g 6\n");
     }
-    let (slices, out) = (Scratch::new("slices2"), Scratch::new("slices2.out"));
-    let args = ["-q", "--slices", slices.path(), "--slice-ms", "2000", "--format", "pprof", "-o", out.path()];
-    assert_eq!(code(&stackfold(&args, input.as_bytes())), 0);
+    let args = ["-q", "--slices", slices, "--slice-ms", "2000", "--format", "pprof", "-o", out];
+    printed(&args, input.as_bytes());
     assert_eq!(
-        slices.read(),
+        files.read("slices"),
         "0\t2\t10\tt;main;f\n0\t1\t1\tt;main;g\n1\t1\t2\tt;main;f\n2\t1\t5\tt;main;g\n"
     );
-    let untimed = stackfold(&["-q", "--slices", slices.path()], b"t;main;f 7\n");
-    assert_eq!(code(&untimed), 2);
-    assert!(text(&untimed.stderr).contains("--slices: the input has no time"));
+    let (code, said) = told(&["-q", "--slices", slices], b"t;main;f 7\n");
+    assert!(code == 2 && said.contains("--slices: the input has no time"), "{said}");
 }

@@ -1,13 +1,10 @@
 //! `diff --runs`: names of two builds are matched, and what one side cannot show is no difference.
 
-mod common;
-
-use common::{code, stackfold, text};
+use crate::common::{Files, printed, told};
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// Folded stacks as a profile of ten seconds, all alike.
-fn profile(directory: &Path, name: &str, stacks: &[(&str, &str, u64)]) -> String {
+fn profile(files: &Files, name: &str, stacks: &[(&str, &str, u64)]) -> String {
     let mut script = String::new();
     for second in 0..10 {
         for (frames, object, samples) in stacks {
@@ -26,31 +23,27 @@ fn profile(directory: &Path, name: &str, stacks: &[(&str, &str, u64)]) -> String
             }
         }
     }
-    let path = directory.join(name);
-    let path = path.to_str().expect("a path").to_owned();
-    let done = stackfold(
-        &["-q", "--kernel", "--all-annotations", "--slice-ms", "1000", "--profile", &path],
-        script.as_bytes(),
-    );
-    assert_eq!(code(&done), 0, "{}", text(&done.stderr));
+    let path = files.path(name);
+    let options = ["-q", "--kernel", "--all-annotations", "--slice-ms", "1000", "--profile", &path];
+    printed(&options, script.as_bytes());
     path
 }
 
 /// What a comparison of two profiles says; each side is one session of 1,000 queries.
 fn diff(before: &[(&str, &str, u64)], after: &[(&str, &str, u64)], options: &[&str], more: Value) -> Value {
-    let directory = tempfile::tempdir().expect("a directory");
+    let files = Files::new();
     let side = |name: &str, stacks| {
-        json!({"name": name, "runs": (0..4).map(|session| json!({
-        "profile": profile(directory.path(), &format!("{name}{session}"), stacks), "queries": 1000
-    })).collect::<Vec<_>>()})
+        let run = |session| json!({"profile": profile(&files, &format!("{name}{session}"), stacks), "queries": 1000});
+        json!({"name": name, "runs": (0..4).map(run).collect::<Vec<_>>()})
     };
     let mut request = json!({"schema": 1, "sides": [side("A", before), side("B", after)]});
     request.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-    let path = directory.path().join("request.json");
-    std::fs::write(&path, request.to_string()).expect("writing");
-    let done = stackfold(&[&["diff", "--runs", path.to_str().expect("a path")], options].concat(), b"");
-    assert_eq!(code(&done), 0, "{}", text(&done.stderr));
-    serde_json::from_slice(&done.stdout).expect("JSON")
+    answer(&files, &request, options)
+}
+
+fn answer(files: &Files, request: &Value, options: &[&str]) -> Value {
+    let path = files.write("request.json", request.to_string());
+    serde_json::from_str(&printed(&[&["diff", "--runs", &path], options].concat(), b"")).expect("JSON")
 }
 
 /// Rule, name before and name after of each match.
@@ -90,11 +83,9 @@ fn spellings_aliases_and_guesses_join_names_by_their_rule() {
         ("main;eng::Table::Get(long);eng::NewCache::Lookup;memcpy", "/b/libeng.so.1.3", 20),
         ("main;eng::Table::Get(long);entirely_other;memcmp", "/b/libeng.so.1.3", 20),
     ];
-    let directory = tempfile::tempdir().expect("a directory");
-    let aliases = directory.path().join("aliases.toml");
-    std::fs::write(&aliases, "[[same]]\nname = 'eng::ReadBlock'\naliases = ['eng::ReadBlockContents']\n")
-        .expect("writing");
-    let more = json!({"aliases": [aliases.to_str()]});
+    let same = "[[same]]\nname = 'eng::ReadBlock'\naliases = ['eng::ReadBlockContents']\n";
+    let files = Files::new();
+    let more = json!({"aliases": [files.write("aliases.toml", same)]});
     let found = diff(&before, &after, &[], more.clone());
     let wanted = [
         ("canonical", "entry_SYSCALL_64_after_hwframe_[k]", "entry_SYSCALL_64_[k]"),
@@ -161,31 +152,24 @@ fn where_one_side_has_no_names_the_rest_is_compared() {
 fn states_of_threads_are_told_apart_though_their_brackets_look_like_code_without_names() {
     let before = [("main;read;[io]", 40), ("main;read;[libeng.so.1]", 20)];
     let after = [("main;read;[lock]", 40), ("main;read;[unknown]", 20)];
-    let directory = tempfile::tempdir().expect("a directory");
+    let files = Files::new();
     let run = |name: &str, stacks: &[(&str, u64)]| {
-        let path = directory.path().join(name);
-        let path = path.to_str().expect("a path");
+        let path = files.path(name);
         let input: String = stacks.iter().map(|(stack, weight)| format!("t;{stack} {weight}\n")).collect();
-        let done = stackfold(&["-q", "--profile", path], input.as_bytes());
-        assert_eq!(code(&done), 0, "{}", text(&done.stderr));
+        printed(&["-q", "--profile", &path], input.as_bytes());
         json!({"name": name, "runs": [{"profile": path, "queries": 1, "us_per_query": 60}]})
     };
     let sides = [run("A", &before), run("B", &after)];
-    let request = directory.path().join("request.json");
-    std::fs::write(&request, json!({"schema": 1, "sides": sides, "intervals": "shares"}).to_string())
-        .expect("writing");
-    let done = stackfold(&["diff", "--runs", request.to_str().expect("a path")], b"");
-    assert_eq!(code(&done), 0, "{}", text(&done.stderr));
-    let found: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let found = answer(&files, &json!({"schema": 1, "sides": sides, "intervals": "shares"}), &[]);
     assert_eq!(different_names(&found), ["[io]", "[lock]"], "{found}");
     assert_eq!((matches(&found), &found["levels"]), (vec![], &json!([])));
 }
 
 #[test]
 fn a_request_that_cannot_be_served_says_why() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("request.json");
-    let profile = profile(directory.path(), "p", &[("main", LIB, 2)]);
+    let files = Files::new();
+    let path = files.path("request.json");
+    let profile = profile(&files, "p", &[("main", LIB, 2)]);
     let one = |run: Value| json!({"schema": 1, "sides": [{"name": "A", "runs": [run]}, {"name": "B", "runs": [run]}]});
     for (request, words) in [
         (
@@ -201,9 +185,8 @@ fn a_request_that_cannot_be_served_says_why() {
         (one(json!({"profile": profile, "queries": 1, "query": 2})), "unknown field"),
         (one(json!({"profile": path, "queries": 1})), "is no profile"),
     ] {
-        std::fs::write(&path, request.to_string()).expect("writing");
-        let done = stackfold(&["diff", "--runs", path.to_str().expect("a path")], b"");
-        assert_eq!(code(&done), 2);
-        assert!(text(&done.stderr).contains(words), "{}", text(&done.stderr));
+        files.write("request.json", request.to_string());
+        let (code, said) = told(&["diff", "--runs", &path], b"");
+        assert!(code == 2 && said.contains(words), "{said}");
     }
 }

@@ -3,20 +3,16 @@
 
 #![allow(non_snake_case, reason = "two underscores part the capture from the options")]
 
-mod common;
-
-use common::{data, golden, stackfold, text};
+use crate::common::{capture, golden, printed};
 
 /// `capture__options`: runs `stackfold CAPTURE OPTIONS` with one thread and with three, and compares all it writes to standard output.
 macro_rules! fold_golden {
     ($($name:ident: $input:literal $($arg:literal)*;)*) => {$(
         #[test]
         fn $name() {
-            let input = std::fs::read(data($input)).expect("the capture");
             for threads in ["1", "3"] {
-                let output = stackfold(&["-q", "--threads", threads, $($arg),*], &input);
-                assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-                golden(stringify!($name), &output.stdout);
+                let out = printed(&["-q", "--threads", threads, $($arg),*], &capture($input));
+                golden(stringify!($name), out.as_bytes());
             }
         }
     )*};
@@ -42,13 +38,11 @@ macro_rules! categories_golden {
     ($($name:ident: $input:literal $($arg:literal)*;)*) => {$(
         #[test]
         fn $name() {
-            let mut input = std::fs::read(data($input)).expect("the stacks");
+            let mut input = capture($input);
             if $input.ends_with(".txt") {
-                input = stackfold(&["-q", "--kernel"], &input).stdout;
+                input = printed(&["-q", "--kernel"], &input).into();
             }
-            let output = stackfold(&["categories", $($arg),*], &input);
-            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-            golden(stringify!($name), &output.stdout);
+            golden(stringify!($name), printed(&["categories", $($arg),*], &input).as_bytes());
         }
     )*};
 }

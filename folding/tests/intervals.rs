@@ -1,8 +1,6 @@
 //! Samples by intervals of threads, as the program is called.
 
-mod common;
-
-use common::{code, stackfold, text};
+use crate::common::{Files, code, pieces, stackfold, text, told};
 use proptest::prelude::*;
 use stackfold::intervals::Intervals;
 
@@ -13,30 +11,25 @@ const SAMPLE: &str =
 fn samples_are_weighed_by_the_interval_of_their_thread() {
     let at = |time: &str, frame: &str| SAMPLE.replace("1.000001", time).replace(" f ", &format!(" {frame} "));
     let input = at("1.000000", "f") + &at("1.5", "g").replace("1.5", "1.500000") + &at("2.000000", "h");
-    let place = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        std::fs::write(place.path().join(name), text).unwrap();
-        place.path().join(name).to_str().unwrap().to_owned()
-    };
-    let slices = file("slices", "");
-    std::fs::remove_file(&slices).unwrap();
+    let files = Files::new();
+    let file = |name: &str, text: &str| files.write(name, text);
+    let slices = files.path("slices");
     // The thread of the samples is 2; an interval does not include its end, and the third one is of another thread.
     let intervals = file("a", "2 1500000000 2000000000 70\n2 0 1500000000 4\n1 0 9000000000 5\n");
     let output = stackfold(&["--intervals", &intervals, "--slices", &slices], input.as_bytes());
     assert_eq!((code(&output), text(&output.stdout)), (0, "t;main;f 7\nt;main;g 7\n".to_owned()));
     assert!(text(&output.stderr).contains("filtered: 1 samples, weight 7\n"));
-    assert_eq!(std::fs::read_to_string(&slices).unwrap(), "4\t1\t7\tt;main;f\n70\t1\t7\tt;main;g\n");
+    assert_eq!(files.read("slices"), "4\t1\t7\tt;main;f\n70\t1\t7\tt;main;g\n");
     for (args, why) in [
         (["--intervals", &file("b", "1 9 8 7\n")], "line 1 ends before it begins"),
         (["--intervals", "/nowhere/intervals"], "cannot read /nowhere/intervals"),
     ] {
-        let output = stackfold(&args, input.as_bytes());
-        assert_eq!(code(&output), 2);
-        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+        let (code, said) = told(&args, input.as_bytes());
+        assert!(code == 2 && said.contains(why), "{said}");
     }
-    assert_eq!(code(&stackfold(&["--intervals", &intervals], b"t;main;f 3\n")), 2);
-    let output = stackfold(&["--intervals", &file("c", "")], input.as_bytes());
-    assert!(text(&output.stderr).contains("none of the 3 samples passed --intervals"));
+    assert_eq!(told(&["--intervals", &intervals], b"t;main;f 3\n").0, 2);
+    let (_, said) = told(&["--intervals", &file("c", "")], input.as_bytes());
+    assert!(said.contains("none of the 3 samples passed --intervals"));
 }
 
 proptest! {
@@ -69,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_intervals_or_refused(text in "([0-9]{1,20}|-|\\+| |\t|\n|x){0,40}") {
+    fn any_text_is_intervals_or_refused(text in pieces("0|9|1500000000|99999999999999999999|-|+| |\t|\n|x", 0..40)) {
         let _ = text.parse::<Intervals>();
     }
 }

@@ -1,14 +1,8 @@
 //! Kernel and modules: where their functions' names come from, and what is shown where there are none.
 
-mod common;
-
-use common::recording::*;
-use stackfold::collector::{Collector, Options};
-use stackfold::input::PerfData;
-use stackfold::output::write_folded;
-use stackfold::symbols;
-use std::io::Cursor;
-use std::path::PathBuf;
+use crate::common::recording::*;
+use crate::common::{Files, fold_recording};
+use stackfold::collector::Options;
 
 const KERNEL_ID: [u8; 20] = [0xab; 20];
 const TEXT: u64 = 0xffff_ffff_8100_0000;
@@ -24,12 +18,12 @@ const KALLSYMS: &str = "ffffffff81000000 T _stext\nffffffff81000000 T _text\nfff
     ffffffffc0200000 t nf_hook\t[nf_conntrack]\nffffffffc0400000 t fuse_read\t[fuse]\n";
 
 /// A cache of perf's with this copy of kallsyms.
-fn cache(name: &str, kallsyms: &str) -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
-    let directory = root.join(".build-id/ab").join("ab".repeat(19));
+fn cache(kallsyms: &str) -> Files {
+    let files = Files::new();
+    let directory = files.path(&format!(".build-id/ab/{}", "ab".repeat(19)));
     std::fs::create_dir_all(&directory).expect("a directory");
-    std::fs::write(directory.join("kallsyms"), kallsyms).expect("writing");
-    root
+    std::fs::write(directory + "/kallsyms", kallsyms).expect("writing");
+    files
 }
 
 /// A file system's stacks, modules mapped as perf notes them: by path where it found the file, by name where not.
@@ -55,23 +49,17 @@ fn recording() -> Vec<u8> {
     file(&[Event::default()], &records)
 }
 
-fn fold(bytes: &[u8], cache: Option<PathBuf>, options: Options) -> (String, Vec<String>) {
-    let mut collector = Collector::new(options);
-    let mut recording =
-        PerfData::new(symbols::SymbolOptions { cache, ..symbols::SymbolOptions::default() }, 1);
-    recording.read_file(Cursor::new(bytes), &mut collector).expect("read");
-    let (profile, stats) = collector.finish().expect("folded");
-    let mut out = Vec::new();
-    write_folded(&profile, &mut out, |tally| tally.weight).expect("writing to memory");
-    (String::from_utf8(out).expect("text"), stats.notes)
+fn fold(bytes: &[u8], cache: Option<&Files>, options: Options) -> (String, Vec<String>) {
+    let cache = cache.map(|files| files.path("").into());
+    let (text, stats) = fold_recording(bytes, options, cache).expect("folded");
+    (text, stats.notes)
 }
 
 /// perf prints `ext4_file_read_iter ([ext4])`: the module's name, whatever its file is called and packed with.
 #[test]
 fn modules_have_the_names_of_the_kernels_own_list() {
-    let cache = cache("modules", KALLSYMS);
-    let (text, notes) =
-        fold(&recording(), Some(cache.clone()), Options { kernel: true, ..Options::default() });
+    let cache = cache(KALLSYMS);
+    let (text, notes) = fold(&recording(), Some(&cache), Options { kernel: true, ..Options::default() });
     assert_eq!(
         text,
         "db_bench;do_syscall_64_[k];[xfs]_[k] 3\ndb_bench;do_syscall_64_[k];fuse_read_[k] 4\n\
@@ -79,10 +67,9 @@ fn modules_have_the_names_of_the_kernels_own_list() {
          db_bench;do_syscall_64_[k];vfs_read_[k];ext4_file_read_iter_[k] 100\n"
     );
     assert!(notes.is_empty(), "{notes:?}");
-    let (text, _) = fold(&recording(), Some(cache.clone()), Options { dso: true, ..Options::default() });
+    let (text, _) = fold(&recording(), Some(&cache), Options { dso: true, ..Options::default() });
     assert!(text.contains("kernel.kallsyms`vfs_read;ext4`ext4_file_read_iter 100"), "{text}");
     assert!(text.contains("nf_conntrack`nf_hook 20"), "{text}");
-    std::fs::remove_dir_all(cache).expect("removed");
 }
 
 /// Of a function without a frame pointer the kernel takes any number for where it returns to.
@@ -103,11 +90,10 @@ fn a_users_frame_is_none_of_the_kernels_whatever_its_address() {
 #[test]
 fn a_list_of_another_boot_names_the_kernel_and_no_module() {
     let moved = KALLSYMS.replace("ffffffff81", "ffffffff91");
-    let cache = cache("moved", &moved);
-    let (text, _) = fold(&recording(), Some(cache.clone()), Options::default());
+    let cache = cache(&moved);
+    let (text, _) = fold(&recording(), Some(&cache), Options::default());
     assert!(text.contains("do_syscall_64;vfs_read;[ext4] 100\n"), "{text}");
     assert!(text.contains("do_syscall_64;[nf_conntrack] 20\n"), "{text}");
-    std::fs::remove_dir_all(cache).expect("removed");
 }
 
 #[test]

@@ -1,15 +1,9 @@
 //! Recordings of kinds that few perfs write: real ones with the total that perf reports, others made in code.
 
-mod common;
-
-use common::recording::*;
-use common::{Scratch, code, data, stackfold, text};
-use stackfold::collector::{Collector, Options};
-use stackfold::input::PerfData;
-use stackfold::output::write_folded;
+use crate::common::recording::*;
+use crate::common::{Files, data, fold_recording, told};
+use stackfold::collector::Options;
 use stackfold::stats::Stats;
-use stackfold::symbols::SymbolOptions;
-use std::io::Cursor;
 use std::os::unix::fs::MetadataExt;
 
 const ID: u64 = 4;
@@ -21,21 +15,13 @@ fn folded(bytes: &[u8]) -> (String, Stats) {
 }
 
 fn fold(bytes: &[u8], event: Option<&str>) -> (String, Stats) {
-    let mut collector = Collector::new(Options { event: event.map(str::to_owned), ..Options::default() });
-    let symbols = SymbolOptions { inlines: false, cache: None, ..SymbolOptions::default() };
-    PerfData::new(symbols, 1).read_file(Cursor::new(bytes), &mut collector).expect("a recording");
-    let (profile, stats) = collector.finish().expect("folded");
-    let mut out = Vec::new();
-    write_folded(&profile, &mut out, |tally| tally.weight).expect("writing to memory");
-    (String::from_utf8(out).expect("text"), stats)
+    let options = Options { event: event.map(str::to_owned), ..Options::default() };
+    fold_recording(bytes, options, None).expect("folded")
 }
 
 /// The program's exit code, and what it says.
-fn run(name: &str, bytes: &[u8], args: &[&str]) -> (i32, String) {
-    let scratch = Scratch::new(name);
-    std::fs::write(&scratch.0, bytes).expect("writing");
-    let done = stackfold(&[&[scratch.path()][..], args].concat(), b"");
-    (code(&done), text(&done.stderr))
+fn run(bytes: &[u8], args: &[&str]) -> (i32, String) {
+    told(&[&[&Files::new().write("recording", bytes)[..], "-o", "/dev/null"][..], args].concat(), b"")
 }
 
 /// What `perf report` 7.2 says of these files (perf 6.1 refuses the first, and keeps the values of the second by id
@@ -88,15 +74,24 @@ fn counters_that_threads_inherit_are_read_for_each_thread() {
 }
 
 #[test]
+fn counters_of_one_thread_have_grown_from_sample_to_sample() {
+    let (events, records) = group(&[(10, 1000, 5), (10, 1500, 5), (10, 1700, 9)], 0);
+    for (event, weight, samples) in [("cpu-clock", 1700, 3), ("page-faults", 9, 2)] {
+        let (_, stats) = fold(&file(&events, &records), Some(event));
+        assert_eq!((stats.weight, stats.samples), (weight, samples), "{event}");
+    }
+}
+
+#[test]
 fn a_counter_that_went_back_is_an_error_of_its_event() {
     let (events, records) = group(&[(10, 5000, 7), (11, 100, 9)], 0);
     let bytes = file(&events, &records);
-    let (code, said) = run("back", &bytes, &["--event", "cpu-clock", "-o", "/dev/null"]);
+    let (code, said) = run(&bytes, &["--event", "cpu-clock"]);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("cpu-clock: its counter in thread 11 went back from 5000 to 100"), "{said}");
     assert!(said.contains("stackfold --weight count"), "{said}");
     for args in [&["--event", "page-faults"][..], &["--event", "cpu-clock", "--weight", "count"]] {
-        let (code, said) = run("back-not", &bytes, &[args, &["-o", "/dev/null"]].concat());
+        let (code, said) = run(&bytes, args);
         assert_eq!(code, 0, "{args:?}: {said}");
     }
 }
@@ -114,7 +109,7 @@ fn a_clock_that_ran_longer_than_all_processors_is_an_error() {
     };
     let (_, stats) = folded(&recording(SECOND));
     assert_eq!(stats.weight, u128::from(2 * SECOND));
-    let (code, said) = run("clock", &recording(SECOND + 3_000_000), &["-o", "/dev/null"]);
+    let (code, said) = run(&recording(SECOND + 3_000_000), &[]);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("cpu-clock: its samples weigh 2003000000 ns, and 2 processors had 200"), "{said}");
 }
@@ -178,11 +173,8 @@ fn deferred_chains_are_joined_to_the_samples_that_wait_for_them() {
          t;[program];[program];[kernel.kallsyms];[kernel.kallsyms] 4\nu;[kernel.kallsyms] 2\nu;[program] 8\n"
     );
     assert_eq!((stats.unknown_records, stats.is_whole()), (0, true));
-    assert!(
-        stats.notes.iter().any(|note| note.starts_with("2 samples have no user frames")),
-        "{:?}",
-        stats.notes
-    );
+    let said = stats.notes.iter().any(|note| note.starts_with("2 samples have no user frames"));
+    assert!(said, "{:?}", stats.notes);
 }
 
 /// Branches, a counter's word for each (`-j any,counter`), then registers and a copied stack. The processor gives the
@@ -279,7 +271,7 @@ fn files_of_one_path_and_different_inodes_are_told_apart() {
     assert_eq!((named(&text, "t10"), named(&text, "t11")), (true, true), "{text}");
 }
 
-/// For a look with perf: STACKFOLD_KEEP=DIR cargo test --test kinds
+/// For a look with perf: STACKFOLD_KEEP=DIR cargo test --package stackfold-tests
 fn keep(name: &str, bytes: &[u8]) {
     if let Some(directory) = std::env::var_os("STACKFOLD_KEEP") {
         std::fs::write(std::path::Path::new(&directory).join(format!("{name}.data")), bytes)

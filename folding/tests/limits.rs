@@ -1,8 +1,6 @@
 //! Lines and sums that are larger than one expects.
 
-mod common;
-
-use common::{Scratch, code, stackfold, text};
+use crate::common::{Files, code, printed, stackfold, text, told};
 use serde_json::Value;
 
 /// Some hundred frames of a program full of templates: what is written is read again, whatever its length.
@@ -18,10 +16,10 @@ fn stacks_of_any_length_come_back() {
         let again = stackfold(args, &folded.stdout);
         assert!(again.stdout == folded.stdout, "{args:?}: {}", text(&again.stderr));
     }
-    let counts = Scratch::new("long");
-    std::fs::write(&counts.0, &folded.stdout).expect("writing");
-    let report = stackfold(&["categories", "--format", "json", "--counts", counts.path()], &folded.stdout);
-    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let files = Files::new();
+    let counts = files.write("counts", &folded.stdout);
+    let report = printed(&["categories", "--format", "json", "--counts", &counts], &folded.stdout);
+    let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!((&report["total_weight"], &report["total_samples"]), (&12.into(), &12.into()));
 }
 
@@ -30,8 +28,8 @@ fn a_line_of_text_that_had_to_be_cut_is_reported() {
     let long = "x".repeat(3 << 20);
     let input = format!("t 1 1.000001: 7 cycles: \n\t 1 {long} (/bin/t)\n\t 2 main (/bin/t)\n\n");
     for threads in ["1", "3"] {
-        let output = stackfold(&["--threads", threads], input.as_bytes());
-        assert!(text(&output.stderr).contains("WARNING: 1 lines not understood"), "{}", text(&output.stderr));
+        let (_, said) = told(&["--threads", threads], input.as_bytes());
+        assert!(said.contains("WARNING: 1 lines not understood"), "{said}");
     }
 }
 
@@ -39,15 +37,14 @@ const LARGEST: &str = "340282366920938463463374607431768211455";
 
 #[test]
 fn sums_that_cannot_be_counted_are_refused() {
-    let (one, two) = (Scratch::new("sum1"), Scratch::new("sum2"));
-    std::fs::write(&one.0, format!("t;f {LARGEST}\n")).expect("writing");
-    std::fs::write(&two.0, "t;g 1\n").expect("writing");
+    let files = Files::new();
+    let (one, two) = (files.write("one", format!("t;f {LARGEST}\n")), files.write("two", "t;g 1\n"));
     let both = format!("t;f {LARGEST}\nt;g 1\n");
     for (args, input) in [
         (&["-q"][..], &both[..]),
         (&["stats"], &both),
         (&["categories"], &both),
-        (&["merge", one.path(), two.path()], ""),
+        (&["merge", &one, &two], ""),
         (&["--comm", "nobody"], &both),
     ] {
         let output = stackfold(args, input.as_bytes());
@@ -57,35 +54,25 @@ fn sums_that_cannot_be_counted_are_refused() {
     // One less fits.
     let fits = stackfold(&["-q"], both.replace("455\n", "454\n").as_bytes());
     assert_eq!((code(&fits), fits.stdout.len()), (0, both.len()));
-    let counts = Scratch::new("sum3");
-    std::fs::write(&counts.0, "t;f 18446744073709551615\nt;g 1\n").expect("writing");
-    let output = stackfold(&["categories", "--counts", counts.path()], b"t;f 1\nt;g 1\n");
-    assert_eq!(code(&output), 2);
-    assert!(
-        text(&output.stderr).contains("line 2: the numbers of samples add up to 2^64"),
-        "{}",
-        text(&output.stderr)
-    );
+    let counts = files.write("counts", "t;f 18446744073709551615\nt;g 1\n");
+    let (code, said) = told(&["categories", "--counts", &counts], b"t;f 1\nt;g 1\n");
+    assert!(code == 2 && said.contains("line 2: the numbers of samples add up to 2^64"), "{said}");
 }
 
 #[test]
 fn large_weights_are_compared_to_the_unit() {
-    let (before, after) = (Scratch::new("before"), Scratch::new("after"));
+    let files = Files::new();
     // More than 2^64 on both sides: the product of the two is more than any number has.
-    std::fs::write(&before.0, "t;f 300000000000000000000000000000\nt;g 100000000000000000000000000000\n")
-        .expect("writing");
-    std::fs::write(&after.0, "t;f 100000000000000000000000000000\nt;g 100000000000000000000000000001\n")
-        .expect("writing");
-    let (before, after) = (before.path(), after.path());
-    let output = stackfold(&["diff", before, after], b"");
+    let side = |name, f: u128, g: u128| files.write(name, format!("t;f {f}\nt;g {g}\n"));
+    let before = &side("before", 3 * 10_u128.pow(29), 10_u128.pow(29));
+    let after = &side("after", 10_u128.pow(29), 10_u128.pow(29) + 1);
     assert_eq!(
-        text(&output.stdout),
+        printed(&["diff", before, after], b""),
         "t;f 150000000000000000000000000000 100000000000000000000000000000\n\
          t;g 50000000000000000000000000001 100000000000000000000000000001\n"
     );
-    let output = stackfold(&["diff", before, after, "--per", "1,18446744073709551615"], b"");
-    assert_eq!(code(&output), 2);
-    assert!(text(&output.stderr).contains("2^128 or more when it is scaled"), "{}", text(&output.stderr));
+    let (code, said) = told(&["diff", before, after, "--per", "1,18446744073709551615"], b"");
+    assert!(code == 2 && said.contains("2^128 or more when it is scaled"), "{said}");
 }
 
 /// perf script expands inlined functions, which the kernel recorded no frame of.
@@ -97,7 +84,7 @@ fn chains_as_long_as_the_kernel_records_are_counted() {
         format!("t 1 1.000001: 7 cycles: \n{inlined}{frames}\n")
     };
     let input = [sample(0, 126), sample(0, 127), sample(0, 128), sample(9, 120), sample(2, 127)].concat();
-    let report = stackfold(&["stats", "--format", "json"], input.as_bytes());
-    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let report = printed(&["stats", "--format", "json"], input.as_bytes());
+    let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["truncated_chains"], 3);
 }

@@ -1,54 +1,23 @@
 //! merge, diff and stats: sums are kept, events are not mixed.
 
-mod common;
-
-use common::{data, stackfold, text};
+use crate::common::{Files, capture, code, printed, stackfold, text, told};
 use proptest::prelude::*;
 use serde_json::Value;
 use stackfold::collector::Collector;
 use stackfold::diff::{Basis, Diff};
 use stackfold::input::{Folded, Source};
 use stackfold::profile::Profile;
-use std::path::PathBuf;
-use std::process::Output;
-
-/// Files of one test, gone with the value.
-struct Files(PathBuf);
-
-impl Files {
-    fn new(test: &str) -> Self {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{test}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory");
-        Self(dir)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, bytes).expect("writing");
-        path.to_str().expect("a path of text").to_owned()
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn code(output: &Output) -> Option<i32> {
-    output.status.code()
-}
 
 const ON_CPU: &str =
     "t 1/2 [000] 1.000001:   7 cpu-clock: \n\t 401136 f (/bin/t)\n\t 401200 main (/bin/t)\n\n";
 
 #[test]
 fn merge_adds_up_any_inputs() {
-    let files = Files::new("merge");
+    let files = Files::new();
     let folded = files.write("a.folded", b"t;main;f 10\nt;main;g 1\n");
     let pprof = files.write("b.pb.gz", &stackfold(&["-q", "--format", "pprof"], ON_CPU.as_bytes()).stdout);
     let output = stackfold(&["merge", &folded, &pprof, "-"], ON_CPU.as_bytes());
-    assert_eq!((code(&output), text(&output.stdout)), (Some(0), "t;main;f 24\nt;main;g 1\n".to_owned()));
+    assert_eq!((code(&output), text(&output.stdout)), (0, "t;main;f 24\nt;main;g 1\n".to_owned()));
     let told = text(&output.stderr);
     assert!(told.starts_with("stackfold: cpu-clock: 2 samples, weight 25 ns, 2 stacks\n"), "{told}");
     let once = stackfold(&["-q", "--format", "pprof"], ON_CPU.as_bytes()).stdout;
@@ -58,12 +27,12 @@ fn merge_adds_up_any_inputs() {
 
 #[test]
 fn different_events_are_neither_added_nor_compared() {
-    let files = Files::new("events");
+    let files = Files::new();
     let first = files.write("first", ON_CPU.as_bytes());
     let second = files.write("second", ON_CPU.replace("cpu-clock", "page-faults").as_bytes());
     for args in [["merge", &first, &second], ["diff", &first, &second]] {
         let output = stackfold(&args, b"");
-        assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()), "{args:?}");
+        assert_eq!((code(&output), text(&output.stdout)), (2, String::new()), "{args:?}");
         let told = text(&output.stderr);
         assert!(
             told.contains("first: cpu-clock (ns)") && told.contains("second: page-faults (events)"),
@@ -76,12 +45,12 @@ fn different_events_are_neither_added_nor_compared() {
 
 #[test]
 fn nothing_to_merge_or_compare() {
-    let files = Files::new("nothing");
+    let files = Files::new();
     let (empty, full) = (files.write("empty", b""), files.write("full", b"a;b 1\n"));
     for args in
         [&["merge", &empty][..], &["diff", &empty, &full], &["diff", &full, &empty], &["stats", &empty]]
     {
-        assert_eq!(code(&stackfold(args, b"")), Some(1), "{args:?}");
+        assert_eq!(told(args, b"").0, 1, "{args:?}");
     }
     for args in [
         &["merge"][..],
@@ -89,20 +58,16 @@ fn nothing_to_merge_or_compare() {
         &["diff", &full, &full, "--per", "0,1"],
         &["diff", &full, &full, "--per", "1"],
     ] {
-        assert_eq!(code(&stackfold(args, b"")), Some(2), "{args:?}");
+        assert_eq!(told(args, b"").0, 2, "{args:?}");
     }
 }
 
 #[test]
 fn diff_scales_the_first_and_keeps_what_vanished_and_what_is_new() {
-    let files = Files::new("diff");
+    let files = Files::new();
     let before = files.write("before", b"t;main;f 30\nt;main;gone 10\nt;main;f;f 20\n");
     let after = files.write("after", b"t;main;f 60\nt;main;new 40\nt;main;f;f 20\n");
-    let out = |args: &[&str]| {
-        let output = stackfold(&[&["diff", &before, &after], args].concat(), b"");
-        assert_eq!(code(&output), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
+    let out = |args: &[&str]| printed(&[&["diff", &before, &after], args].concat(), b"");
     assert_eq!(out(&[]), "t;main;f 60 60\nt;main;f;f 40 20\nt;main;gone 20 0\nt;main;new 0 40\n");
     assert_eq!(out(&["--raw"]), "t;main;f 30 60\nt;main;f;f 20 20\nt;main;gone 10 0\nt;main;new 0 40\n");
     assert_eq!(
@@ -148,12 +113,12 @@ fn diff_scales_the_first_and_keeps_what_vanished_and_what_is_new() {
 
 #[test]
 fn stats_are_those_of_fold() {
-    let files = Files::new("stats");
-    let input = std::fs::read(data("readrandom_fp.txt")).expect("the capture");
+    let files = Files::new();
+    let input = capture("readrandom_fp.txt");
     let path = files.write("fold.json", b"");
     let fold = stackfold(&["--stats", &path], &input);
     let json = stackfold(&["stats", "--format", "json", "--threads", "2"], &input);
-    assert_eq!(text(&json.stdout), std::fs::read_to_string(&path).expect("written"));
+    assert_eq!(text(&json.stdout), files.read("fold.json"));
     assert_eq!(text(&stackfold(&["stats"], &input).stdout), text(&fold.stderr));
     let folded = stackfold(&["stats", "--format", "json"], &fold.stdout);
     let stats: Value = serde_json::from_slice(&folded.stdout).expect("JSON");

@@ -1,8 +1,6 @@
 //! The parts view: every frame of weight has a home, in profiles of three releases.
 
-mod common;
-
-use common::{data, stackfold};
+use crate::common::{capture, printed};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -11,34 +9,13 @@ const PROFILES: [&str; 3] =
     ["readrandom-7.8.3.folded", "readrandom-1u-profile13.folded", "readrandom-11.9.folded"];
 
 /// What every Get from disk goes through.
-const NEVER_EMPTY: [&str; 20] = [
-    "client",
-    "get",
-    "version",
-    "find file",
-    "table cache",
-    "table",
-    "filter",
-    "index",
-    "index seek",
-    "data seek",
-    "cache lookup",
-    "cache insert",
-    "cache release",
-    "cache lock",
-    "block",
-    "copy",
-    "checksum",
-    "file",
-    "return",
-    "statistics",
-];
+const NEVER_EMPTY: &str = "client, get, version, find file, table cache, table, filter, index, index seek, data seek, \
+    cache lookup, cache insert, cache release, cache lock, block, copy, checksum, file, return, statistics";
 
 /// Weights by row, and of all.
 fn rows(view: &str, profile: &str) -> (BTreeMap<String, u64>, u64) {
-    let input = std::fs::read(data(profile)).expect("the stacks");
-    let output = stackfold(&["categories", "--view", view, "--format", "json"], &input);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = printed(&["categories", "--view", view, "--format", "json"], &capture(profile));
+    let report: Value = serde_json::from_str(&report).expect("JSON");
     let rows = report["rows"].as_array().expect("rows").iter();
     let row = |row: &Value| Some((row["name"].as_str()?.to_owned(), row["weight"].as_u64()?));
     (rows.map(|one| row(one).expect("a row")).collect(), report["total_weight"].as_u64().expect("a total"))
@@ -49,7 +26,7 @@ fn next_to_nothing_is_other_and_no_part_of_a_get_is_empty() {
     for profile in PROFILES {
         let (parts, total) = rows("parts", profile);
         assert!(parts["other"] * 20 <= total, "{profile}: other has {} of {total}", parts["other"]);
-        for name in NEVER_EMPTY {
+        for name in NEVER_EMPTY.split(", ") {
             assert!(parts[name] > 0, "{profile}: {name} is empty");
         }
         // A row that takes what other rows should have would be as bad.
@@ -73,6 +50,7 @@ fn what_is_called_belongs_to_the_nearest_part_and_the_allocator_to_its_caller() 
     let get = "db_bench;start_thread;[db_bench];rocksdb::DBImpl::GetImpl;rocksdb::Version::Get";
     let table = "rocksdb::TableCache::Get;rocksdb::BlockBasedTable::Get";
     let shard = "rocksdb::lru_cache::LRUCacheShard";
+    let mut stacks = Vec::new();
     for (stack, part) in [
         (
             format!("{get};{table};rocksdb::BlockFetcher::ReadBlockContents;__memmove_avx_unaligned_erms"),
@@ -101,11 +79,13 @@ fn what_is_called_belongs_to_the_nearest_part_and_the_allocator_to_its_caller() 
         (format!("{get};asm_exc_page_fault_[k];do_user_addr_fault_[k]"), "page fault"),
         ("rocksdb:low;rocksdb::CompactionJob::Run;rocksdb::VerifyBlockChecksum".to_owned(), "background"),
     ] {
-        let output = stackfold(
-            &["categories", "--view", "parts", "--format", "stacks"],
-            format!("{stack} 1\n").as_bytes(),
-        );
-        let line = String::from_utf8_lossy(&output.stdout).into_owned();
+        stacks.push((stack, part));
+    }
+    let input: String = stacks.iter().map(|(stack, _)| format!("{stack} 1\n")).collect();
+    let lines = printed(&["categories", "--view", "parts", "--format", "stacks"], input.as_bytes());
+    assert_eq!(lines.lines().count(), stacks.len());
+    for (stack, part) in stacks {
+        let line = lines.lines().find(|line| line.ends_with(&format!("\t{stack}"))).expect("each stack");
         assert_eq!(line.split('\t').next(), Some(part), "{stack}");
     }
 }

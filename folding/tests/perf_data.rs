@@ -1,32 +1,18 @@
 //! Recordings made in code: what each record does to the stacks, and what damage does to them.
 
-mod common;
-
-use common::recording::*;
-use common::{Scratch, code, stackfold, text};
-use proptest::prelude::*;
+use crate::common::recording::*;
+use crate::common::{Files, fold_recording, no_symbols, told, written};
 use stackfold::collector::{Collector, Label, Options, Weight};
 use stackfold::error::Error;
-use stackfold::input::{PerfData, Source};
-use stackfold::output::write_folded;
+use stackfold::input::Source;
 use stackfold::pprof::{Pprof, write_pprof};
 use stackfold::stats::Stats;
-use stackfold::symbols::SymbolOptions;
 use std::io::Cursor;
 
 const FILE: &str = "/no/such/program";
 
-fn no_symbols() -> PerfData {
-    PerfData::new(SymbolOptions { inlines: true, cache: None, ..SymbolOptions::default() }, 1)
-}
-
 fn fold(bytes: &[u8], options: Options) -> Result<(String, Stats), Error> {
-    let mut collector = Collector::new(options);
-    no_symbols().read_file(Cursor::new(bytes), &mut collector)?;
-    let (profile, stats) = collector.finish()?;
-    let mut out = Vec::new();
-    write_folded(&profile, &mut out, |tally| tally.weight).expect("writing to memory");
-    Ok((String::from_utf8(out).expect("text"), stats))
+    fold_recording(bytes, options, None)
 }
 
 fn folded(bytes: &[u8]) -> (String, Stats) {
@@ -34,7 +20,7 @@ fn folded(bytes: &[u8]) -> (String, Stats) {
 }
 
 /// Two threads, one process more, and everything that can happen to their names.
-fn life() -> Records {
+pub fn life() -> Records {
     let mut records = Records::default();
     records
         .mmap(0, -1, 0xffff_ffff_8100_0000, 0x100_0000, 0xffff_ffff_8100_0000, "[kernel.kallsyms]_text")
@@ -68,16 +54,9 @@ fn names_and_maps_are_those_of_the_samples_time() {
     assert_eq!((stats.samples, stats.weight, stats.lost_records, stats.lost_samples), (5, 115, 1, 3));
     assert_eq!(stats.event.as_deref(), Some("cpu-clock"));
     assert_eq!((stats.truncated_input, stats.dropped_lines), (None, 0));
-    assert!(
-        stats.notes.iter().any(|note| note.starts_with("/no/such/program: not there")),
-        "{:?}",
-        stats.notes
-    );
-    assert!(
-        stats.notes.iter().any(|note| note.starts_with("kernel frames have no names")),
-        "{:?}",
-        stats.notes
-    );
+    for start in ["/no/such/program: not there", "kernel frames have no names"] {
+        assert!(stats.notes.iter().any(|note| note.starts_with(start)), "{:?}", stats.notes);
+    }
 }
 
 #[test]
@@ -89,21 +68,16 @@ fn pprof_tells_the_same_of_stacks_by_place_and_by_name() {
         let read_back = |located| {
             let options = Options { origins: true, located, ..plain.clone() };
             let mut collector = Collector::new(options);
-            no_symbols().read_file(Cursor::new(&bytes[..]), &mut collector).expect("a recording");
+            no_symbols(None).read_file(Cursor::new(&bytes[..]), &mut collector).expect("a recording");
             let (profile, _) = collector.finish().expect("one event");
-            let mut folded = Vec::new();
             let by_name = profile.plain();
-            write_folded(if located { &profile } else { &by_name }, &mut folded, |tally| tally.weight)
-                .expect("memory");
+            let folded = written(if located { &profile } else { &by_name });
             assert_eq!(String::from_utf8_lossy(&folded), text, "{located}");
             let mut pprof = Vec::new();
             write_pprof(&profile, &stats, 1, &mut pprof).expect("memory");
             let mut collector = Collector::new(Options { label: Label::Tid, ..plain.clone() });
             Pprof.read(&mut &pprof[..], &mut collector).expect("a pprof");
-            let (profile, _) = collector.finish().expect("one event");
-            let mut threads = Vec::new();
-            write_folded(&profile, &mut threads, |tally| tally.weight).expect("memory");
-            String::from_utf8(threads).expect("text")
+            crate::common::text(&written(&collector.finish().expect("one event").0))
         };
         let by_place = read_back(true);
         assert_eq!(by_place, read_back(false));
@@ -117,7 +91,7 @@ fn a_pipe_is_read_like_a_file() {
     let bytes = pipe(&events, &life());
     assert_eq!(folded(&bytes).0, folded(&file(&events, &life())).0);
     let mut collector = Collector::new(Options::default());
-    no_symbols().read(&mut &bytes[..], &mut collector).expect("read");
+    no_symbols(None).read(&mut &bytes[..], &mut collector).expect("read");
     assert_eq!(collector.finish().expect("finished").1.weight, 115);
 }
 
@@ -148,7 +122,7 @@ fn process_and_thread_filters_and_labels() {
     assert_eq!(fold(&bytes, options).expect("folded").1.weight, 5);
 }
 
-fn two_events() -> Vec<u8> {
+pub fn two_events() -> Vec<u8> {
     let event = |config, id| Event {
         config,
         id,
@@ -173,31 +147,6 @@ fn several_events_are_refused_with_their_list() {
     let (text, stats) = fold(&two_events(), options).expect("folded");
     assert_eq!(text, ":10;[unknown] 1\n");
     assert_eq!(stats.other_events[0].tally.weight, 200);
-}
-
-#[test]
-fn a_group_read_at_once_gives_each_member_its_growth() {
-    const ID: u64 = 4;
-    const GROUP: u64 = 8;
-    let event = |config, id| Event {
-        config,
-        id,
-        sample_type: Event::default().sample_type | IDENTIFIER | READ,
-        read_format: ID | GROUP,
-        ..Event::default()
-    };
-    let mut records = Records::default();
-    for (clock, faults) in [(1000_u64, 5_u64), (1500, 5), (1700, 9)] {
-        let head = words(&[1, 0x40_0010, 10 | 10 << 32, 7, 999]);
-        let body = [head, words(&[2, clock, 1, faults, 2, 0])].concat();
-        records.record(9, 2, &body);
-    }
-    let bytes = file(&[event(0, 1), event(2, 2)], &records);
-    for (name, weight, samples) in [("cpu-clock", 1700, 3), ("page-faults", 9, 2)] {
-        let options = Options { event: Some(name.to_owned()), ..Options::default() };
-        let (_, stats) = fold(&bytes, options).expect("folded");
-        assert_eq!((stats.weight, stats.samples), (weight, samples), "{name}");
-    }
 }
 
 #[test]
@@ -285,12 +234,8 @@ fn records_of_unknown_kinds_are_counted_and_the_rest_is_folded() {
             assert_eq!((stats.unknown_records, &stats.unknown_kinds[..]), (10, &[shown][..]));
             assert!(!stats.is_whole());
             let said = stats.summary();
-            assert!(
-                said.contains(&format!(
-                    "10 records are of kinds that stackfold does not know (kind {shown})"
-                )),
-                "{said}"
-            );
+            let why = format!("10 records are of kinds that stackfold does not know (kind {shown})");
+            assert!(said.contains(&why), "{said}");
         }
     }
 }
@@ -303,18 +248,18 @@ fn a_recording_that_lost_samples_to_damage_ends_with_exit_code_1() {
     unknown.record(200, 0, &[0; 16]);
     let mut broken = records.clone();
     broken.record(9, 2, &[0; 16]);
-    let scratch = Scratch::new("damaged");
+    let files = Files::new();
     for (records, expected, said) in [
         (&records, 0, ""),
         (&unknown, 1, "1 records are of kinds that stackfold does not know (kind 200)"),
         (&broken, 1, "1 samples could not be read"),
     ] {
-        std::fs::write(&scratch.0, file(&[Event::default()], records)).expect("writing");
+        let path = &files.write("damaged", file(&[Event::default()], records))[..];
         for args in [&["-q"][..], &["merge", "-q"], &["stats", "--format", "json", "-o", "/dev/null"]] {
-            let done = stackfold(&[args, &[scratch.path()]].concat(), b"");
-            assert_eq!(code(&done), expected, "{args:?}");
+            let (code, told) = told(&[args, &[path]].concat(), b"");
+            assert_eq!(code, expected, "{args:?}");
             // The exit code alone would not say why.
-            assert!(args[0] == "stats" || text(&done.stderr).contains(said), "{}", text(&done.stderr));
+            assert!(args[0] == "stats" || told.contains(said), "{told}");
         }
     }
 }
@@ -359,41 +304,4 @@ fn a_chain_without_its_leaf_gets_it_from_the_sample() {
     // Where nobody told the place there is no leaf, and that is said.
     let (text, stats) = recorded(0, &[(USER_MODE, 0, &[])]);
     assert_eq!((text, stats.unresolved_weight), ("t 100\n".to_owned(), 100));
-}
-
-fn any_outcome(bytes: &[u8]) {
-    let mut collector = Collector::new(Options::default());
-    let _ = no_symbols().read_file(Cursor::new(bytes), &mut collector);
-    let _ = collector.finish();
-    let mut collector = Collector::new(Options::default());
-    let _ = no_symbols().read(&mut &bytes[..], &mut collector);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
-    #[test]
-    fn no_bytes_make_it_panic(body in proptest::collection::vec(any::<u8>(), 0..600), piped in any::<bool>()) {
-        let size: u64 = if piped { 16 } else { 104 };
-        any_outcome(&[&b"PERFILE2"[..], &size.to_le_bytes(), &body].concat());
-    }
-
-    #[test]
-    fn no_damage_makes_it_panic(
-        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
-        piped in any::<bool>(),
-        events in 1..3_usize,
-    ) {
-        let life = life();
-        let mut bytes = match (piped, events) {
-            (true, _) => pipe(&[Event::default()], &life),
-            (false, 1) => file(&[Event::default()], &life),
-            (false, _) => two_events(),
-        };
-        for (at, value) in damage {
-            let at = at.index(bytes.len());
-            bytes[at] = value;
-        }
-        any_outcome(&bytes);
-    }
 }

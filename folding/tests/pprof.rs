@@ -1,34 +1,28 @@
 //! pprof out and in.
 
-mod common;
-
-use common::{data, stackfold, text};
+use crate::common::{Files, capture, code, printed, read, stackfold, text, told, written};
 use proptest::prelude::*;
 use stackfold::collector::{Collector, Options};
-use stackfold::input::{PerfScript, Source};
-use stackfold::output::write_folded;
+use stackfold::input::Source;
 use stackfold::pprof::{Pprof, write_pprof};
+use std::sync::LazyLock;
 
 const CAPTURES: [&str; 2] = ["readrandom_fp.txt", "multireadrandom_fp.txt"];
 
-fn code(output: &std::process::Output) -> Option<i32> {
-    output.status.code()
-}
-
 #[test]
 fn folded_to_pprof_and_back_is_the_same() {
-    for capture in CAPTURES {
-        let input = std::fs::read(data(capture)).expect("the capture");
+    for name in CAPTURES {
+        let input = capture(name);
         for options in [&["-q"][..], &["-q", "--all-annotations", "--tidy", "none"]] {
             let folded = stackfold(options, &input);
             let pprof = stackfold(&[options, &["--format", "pprof"]].concat(), &input);
-            assert_eq!((code(&folded), code(&pprof)), (Some(0), Some(0)), "{}", text(&pprof.stderr));
+            assert_eq!((code(&folded), code(&pprof)), (0, 0), "{}", text(&pprof.stderr));
             let back = stackfold(&[options, &["--input-format", "pprof"]].concat(), &pprof.stdout);
-            assert_eq!(text(&back.stdout), text(&folded.stdout), "{capture} {options:?}");
+            assert_eq!(text(&back.stdout), text(&folded.stdout), "{name} {options:?}");
             let threads = stackfold(&[options, &["--format", "pprof", "--threads", "3"]].concat(), &input);
-            assert!(threads.stdout == pprof.stdout, "{capture} {options:?}");
+            assert!(threads.stdout == pprof.stdout, "{name} {options:?}");
             let again = stackfold(&[options, &["--format", "pprof"]].concat(), &pprof.stdout);
-            assert!(again.stdout == pprof.stdout, "{capture} {options:?}");
+            assert!(again.stdout == pprof.stdout, "{name} {options:?}");
         }
     }
 }
@@ -43,26 +37,25 @@ fn threads_and_inlined_frames_are_kept() {
     assert_eq!(out(&["--tid", "--inlines"]), "my_app-10/11;main;f;in2_[i];in1_[i] 7\nmy_app-10/12 5\n");
     assert_eq!(out(&["--from", "f"]), "my_app;f;in2;in1 7\n");
     assert_eq!(out(&["--comm", "my app", "--event", "samples"]), "my_app 1\nmy_app;main;f;in2;in1 1\n");
-    let told = text(&stackfold(&["--comm", "other"], &pprof).stderr);
-    assert!(told.contains("none of the 2 samples passed --comm"), "{told}");
-    let told = text(&stackfold(&[], &pprof).stderr);
+    assert!(told(&["--comm", "other"], &pprof).1.contains("none of the 2 samples passed --comm"));
+    let (_, told) = told(&[], &pprof);
     assert!(told.starts_with("stackfold: cpu-clock: 2 samples, weight 12 ns, 2 stacks\n"), "{told}");
 }
 
 #[test]
 fn categories_take_pprof() {
-    let input = std::fs::read(data("readrandom_fp.txt")).expect("the capture");
+    let input = capture("readrandom_fp.txt");
     let folded = stackfold(&["-q", "--kernel"], &input).stdout;
     for marks in [&[][..], &["--kernel"]] {
         let pprof = stackfold(&[&["-q", "--format", "pprof"], marks].concat(), &input).stdout;
         let args = ["categories", "--view", "leaf", "--format", "tsv"];
         let columns = |bytes: &[u8]| {
-            let rows = text(&stackfold(&args, bytes).stdout);
+            let rows = printed(&args, bytes);
             let row = |line: &str| line.split('\t').take(3).map(str::to_owned).collect::<Vec<_>>();
             rows.lines().map(row).collect::<Vec<_>>()
         };
         assert_eq!(columns(&pprof), columns(&folded));
-        let table = text(&stackfold(&["categories"], &pprof).stdout);
+        let table = printed(&["categories"], &pprof);
         assert!(table.contains(" ns, event cpu-clock\n") && table.contains("  n  "), "{table}");
     }
 }
@@ -75,15 +68,11 @@ fn a_nul_in_folded_text_is_a_part_of_the_name() {
 
 #[test]
 fn the_name_of_the_output_tells_its_format() {
-    let path =
-        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.pb.gz", std::process::id()));
-    let name = path.to_str().expect("a path of text");
-    let output = stackfold(&["-q", "-o", name], b"t;main;f 7\n");
-    assert_eq!((code(&output), text(&output.stdout)), (Some(0), String::new()));
-    let bytes = std::fs::read(&path).expect("it was written");
-    std::fs::remove_file(&path).expect("it was there");
+    let files = Files::new();
+    assert_eq!(printed(&["-q", "-o", &files.path("out.pb.gz")], b"t;main;f 7\n"), "");
+    let bytes = std::fs::read(files.path("out.pb.gz")).expect("it was written");
     assert_eq!(bytes[..2], [0x1f, 0x8b]);
-    assert_eq!(text(&stackfold(&["-q"], &bytes).stdout), "t;main;f 7\n");
+    assert_eq!(printed(&["-q"], &bytes), "t;main;f 7\n");
 }
 
 #[test]
@@ -91,39 +80,36 @@ fn what_is_no_pprof_is_refused() {
     let good = stackfold(&["-q", "--format", "pprof"], b"t;main;f 7\n").stdout;
     for bytes in [&good[..good.len() / 2], b"\x1f\x8b", b"\x0a\x04\x08\x01\x10\x02\x12", b"nothing"] {
         let output = stackfold(&["--input-format", "pprof"], bytes);
-        assert_eq!(code(&output), Some(2), "{bytes:?}: {}", text(&output.stderr));
+        assert_eq!(code(&output), 2, "{bytes:?}: {}", text(&output.stderr));
     }
-    assert_eq!(code(&stackfold(&["--weight", "count"], &good)), Some(2));
+    assert_eq!(code(&stackfold(&["--weight", "count"], &good)), 2);
     let heavy = stackfold(&["-q", "--format", "pprof"], format!("t;f {}\n", u64::MAX).as_bytes());
-    assert_eq!(code(&heavy), Some(1));
+    assert_eq!(code(&heavy), 1);
     assert!(text(&heavy.stderr).contains("pprof has no number as large as the weight 18446744073709551615"));
 }
 
+/// A pprof, unpacked.
+static PPROF: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let options = Options { event: Some("cpu-clock".to_owned()), origins: true, ..Options::default() };
+    let (profile, stats) = read(&capture("two_events.txt"), options).expect("folded");
+    let (mut packed, mut bytes) = (Vec::new(), Vec::new());
+    write_pprof(&profile, &stats, 1, &mut packed).expect("memory");
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut bytes).expect("gzip");
+    bytes
+});
+
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let mut collector = Collector::default();
-        let _ = Pprof.read(&mut &bytes[..], &mut collector);
-    }
-
-    #[test]
     fn damaged_pprof_is_read_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-        let input = std::fs::read(data("two_events.txt")).expect("the capture");
         let options = Options { event: Some("cpu-clock".to_owned()), origins: true, ..Options::default() };
-        let mut collector = Collector::new(options.clone());
-        PerfScript::default().read(&mut &input[..], &mut collector)?;
-        let (profile, stats) = collector.finish()?;
-        let mut packed = Vec::new();
-        write_pprof(&profile, &stats, 1, &mut packed)?;
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut bytes)?;
+        let mut bytes = PPROF.clone();
         let at = at.index(bytes.len());
         bytes[at] = byte;
         let mut collector = Collector::new(options);
         if Pprof.read(&mut &bytes[..], &mut collector).is_ok() {
-            let (profile, stats) = collector.finish()?;
+            let (profile, stats) = collector.finish().expect("one event");
             prop_assert_eq!(profile.total().weight, stats.weight);
-            write_folded(&profile.plain(), &mut Vec::new(), |tally| tally.weight)?;
+            written(&profile.plain());
         }
     }
 }
@@ -134,9 +120,8 @@ fn a_pprof_without_sample_types_is_refused_with_its_reason() {
     // A sample of one location, no sample type, and the empty string that every table begins with.
     for (bytes, samples) in [(&[0x12, 2, 0x08, 1, 0x32, 0][..], 1), (&[0x32, 0], 0)] {
         for args in [&["--input-format", "pprof"][..], &["--input-format", "pprof", "--event", "cpu"]] {
-            let output = common::stackfold(args, bytes);
-            let said = common::text(&output.stderr);
-            assert_eq!(output.status.code(), Some(2), "{said}");
+            let (code, said) = told(args, bytes);
+            assert_eq!(code, 2, "{said}");
             assert!(said.contains(&format!("none of its {samples} samples what it weighs")), "{said}");
             assert!(!said.contains("choose the values"), "{said}");
         }

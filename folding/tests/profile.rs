@@ -1,8 +1,6 @@
 //! `--profile`: one file that holds what the other outputs separate.
 
-mod common;
-
-use common::{data, stackfold, text};
+use crate::common::{Files, capture, printed, stackfold, text, told};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -11,29 +9,23 @@ const CAPTURES: [&str; 2] = ["readrandom_fp.txt", "multireadrandom_fp.txt"];
 /// The outputs of one fold.
 struct Outputs {
     profile: Value,
-    bytes: Vec<u8>,
+    bytes: String,
     folded: String,
     counts: String,
     slices: String,
 }
 
 fn outputs(args: &[&str], input: &[u8]) -> Outputs {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
-    let (profile, folded, counts, slices) = (file("profile"), file("folded"), file("counts"), file("slices"));
+    let files = Files::new();
+    let [profile, folded, counts, slices] =
+        &["profile", "folded", "counts", "slices"].map(|name| files.path(name));
     let named =
-        ["-q", "--kernel", "--profile", &profile, "-o", &folded, "--counts", &counts, "--slices", &slices];
-    let done = stackfold(&[&named, args].concat(), input);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
-    let read = |path: &str| std::fs::read(path).expect("an output");
-    let bytes = read(&profile);
-    Outputs {
-        profile: serde_json::from_slice(&bytes).expect("JSON"),
-        bytes,
-        folded: text(&read(&folded)),
-        counts: text(&read(&counts)),
-        slices: text(&read(&slices)),
-    }
+        ["-q", "--kernel", "--profile", profile, "-o", folded, "--counts", counts, "--slices", slices];
+    printed(&[&named, args].concat(), input);
+    let bytes = files.read("profile");
+    let profile = serde_json::from_str(&bytes).expect("JSON");
+    let [folded, counts, slices] = ["folded", "counts", "slices"].map(|name| files.read(name));
+    Outputs { profile, bytes, folded, counts, slices }
 }
 
 fn numbers(column: &Value) -> Vec<i64> {
@@ -80,14 +72,14 @@ fn added(stacks: &[String], weights: &[i64]) -> String {
 
 #[test]
 fn it_holds_what_the_other_outputs_hold() {
-    for capture in CAPTURES {
-        let input = std::fs::read(data(capture)).expect("the capture");
+    for name in CAPTURES {
+        let input = capture(name);
         let Outputs { profile, folded, counts, slices, .. } =
             outputs(&["--rules", "rocksdb", "--slice-ms", "500"], &input);
         let stacks = stacks(&profile);
         let column = |name: &str| numbers(&profile["stacks"][name]);
-        assert_eq!(added(&stacks, &column("weight")), folded, "{capture}");
-        assert_eq!(added(&stacks, &column("samples")), counts, "{capture}");
+        assert_eq!(added(&stacks, &column("weight")), folded, "{name}");
+        assert_eq!(added(&stacks, &column("samples")), counts, "{name}");
         assert_eq!(profile["schema"], 1);
         assert_eq!(profile["statistics"]["weight"], column("weight").iter().sum::<i64>());
 
@@ -102,7 +94,7 @@ fn it_holds_what_the_other_outputs_hold() {
         let line = |((slice, frames), (samples, weight)): (&(i64, Vec<&str>), &(i64, i64))| {
             format!("{slice}\t{samples}\t{weight}\t{}\n", frames.join(";"))
         };
-        assert_eq!(by_slice.iter().map(line).collect::<String>(), slices, "{capture}");
+        assert_eq!(by_slice.iter().map(line).collect::<String>(), slices, "{name}");
 
         for view in ["owner", "leaf"] {
             let columns = &profile["views"][view];
@@ -116,7 +108,7 @@ fn it_holds_what_the_other_outputs_hold() {
             };
             let ours: BTreeMap<String, String> = stacks.iter().enumerate().map(place).collect();
             let args = ["categories", "--view", view, "--format", "stacks"];
-            let theirs = text(&stackfold(&args, folded.as_bytes()).stdout);
+            let theirs = printed(&args, folded.as_bytes());
             let theirs: BTreeMap<String, String> = theirs
                 .lines()
                 .map(|line| {
@@ -124,50 +116,48 @@ fn it_holds_what_the_other_outputs_hold() {
                     (fields[4].to_owned(), format!("{}\t{}", fields[0], fields[1]))
                 })
                 .collect();
-            assert_eq!(ours, theirs, "{capture} {view}");
+            assert_eq!(ours, theirs, "{name} {view}");
         }
     }
 }
 
 #[test]
 fn its_bytes_depend_on_the_samples_alone() {
-    for capture in CAPTURES {
-        let input = std::fs::read(data(capture)).expect("the capture");
+    for name in CAPTURES {
+        let input = capture(name);
         let args = ["--rules", "rocksdb", "--slice-ms", "1000"];
         let one = outputs(&[&args[..], &["--threads", "1"]].concat(), &input);
         let three = outputs(&[&args[..], &["--threads", "3"]].concat(), &input);
-        assert!(one.bytes == three.bytes, "{capture}");
+        assert!(one.bytes == three.bytes, "{name}");
         // The same samples, the last first.
-        let capture = text(&input);
-        let mut samples: Vec<&str> = capture.trim().split("\n\n").collect();
+        let input = text(&input);
+        let mut samples: Vec<&str> = input.trim().split("\n\n").collect();
         samples.reverse();
         let reversed = outputs(&args, (samples.join("\n\n") + "\n").as_bytes());
-        assert!(one.bytes == reversed.bytes, "{capture}");
+        assert!(one.bytes == reversed.bytes, "{name}");
     }
 }
 
 #[test]
 fn pprof_and_folded_text_with_counts_make_the_same_one() {
-    let input = std::fs::read(data(CAPTURES[0])).expect("the capture");
+    let input = capture(CAPTURES[0]);
     let ours = outputs(&["--rules", "rocksdb"], &input).profile;
     let pprof = stackfold(&["-q", "--kernel", "--format", "pprof"], &input).stdout;
-    let directory = tempfile::tempdir().expect("a directory");
-    let profile = directory.path().join("profile");
+    let files = Files::new();
+    let (profile, counts) = (&files.path("profile")[..], &files.path("counts")[..]);
     let made = |args: &[&str], input: &[u8]| -> Value {
-        let named = ["-q", "--kernel", "--rules", "rocksdb", "--profile", profile.to_str().expect("a path")];
-        let done = stackfold(&[&named, args].concat(), input);
+        let named = ["-q", "--kernel", "--rules", "rocksdb", "--profile", profile];
         // Nothing but the profile is written where nothing else is asked for.
-        assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), String::new()));
-        serde_json::from_slice(&std::fs::read(&profile).expect("the profile")).expect("JSON")
+        assert_eq!(printed(&[&named, args].concat(), input), "");
+        serde_json::from_str(&files.read("profile")).expect("JSON")
     };
     let back = made(&[], &pprof);
     for part in ["names", "objects", "frames", "threads", "nodes", "stacks", "views"] {
         assert_eq!(back[part], ours[part], "{part}");
     }
     let folded = stackfold(&["-q", "--kernel"], &input).stdout;
-    let counts = directory.path().join("counts");
-    stackfold(&["-q", "--kernel", "-o", "/dev/null", "--counts", counts.to_str().expect("a path")], &input);
-    let back = made(&["--counts-from", counts.to_str().expect("a path")], &folded);
+    stackfold(&["-q", "--kernel", "-o", "/dev/null", "--counts", counts], &input);
+    let back = made(&["--counts-from", counts], &folded);
     let totals = |profile: &Value| {
         let rows = profile["views"]["leaf"]["report"]["rows"].as_array().expect("rows").clone();
         rows.iter().map(|row| (row["weight"].clone(), row["samples"].clone())).collect::<Vec<_>>()
@@ -178,18 +168,18 @@ fn pprof_and_folded_text_with_counts_make_the_same_one() {
 
 #[test]
 fn views_are_left_out() {
-    let input = std::fs::read(data(CAPTURES[0])).expect("the capture");
+    let input = capture(CAPTURES[0]);
     let views = |options: &[&str]| -> Vec<String> {
         let whole = outputs(&[&["--rules", "rocksdb"], options].concat(), &input).profile;
         whole["views"].as_object().expect("views").keys().cloned().collect()
     };
     let all = views(&[]);
     let fewer = views(&["--without-views", "leaf,none"]);
-    assert!(
-        all.contains(&"leaf".to_owned())
-            && all.len() == fewer.len() + 1
-            && !fewer.contains(&"leaf".to_owned())
+    assert_eq!(
+        all.iter().filter(|view| *view != "leaf").collect::<Vec<_>>(),
+        fewer.iter().collect::<Vec<_>>()
     );
+    assert_eq!(all.len(), fewer.len() + 1);
 }
 
 #[test]
@@ -205,14 +195,11 @@ fn what_does_not_go_together_is_refused() {
         ),
         (&["--counts-from", "Cargo.toml"], "for folded text"),
     ] {
-        let input = std::fs::read(data(CAPTURES[0])).expect("the capture");
-        let directory = tempfile::tempdir().expect("a directory");
-        let place = directory.path().join("p");
-        let args: Vec<_> =
-            args.iter().map(|arg| if *arg == "p" { place.to_str().expect("a path") } else { arg }).collect();
-        let done = stackfold(&args, &input);
-        assert_eq!(done.status.code(), Some(2), "{args:?}");
-        assert!(text(&done.stderr).contains(why), "{args:?}: {}", text(&done.stderr));
+        let input = capture(CAPTURES[0]);
+        let place = &Files::new().path("p");
+        let args: Vec<_> = args.iter().map(|arg| if *arg == "p" { place } else { *arg }).collect();
+        let (code, said) = told(&args, &input);
+        assert!(code == 2 && said.contains(why), "{args:?}: {said}");
     }
 }
 
@@ -235,15 +222,11 @@ fn a_frame_can_be_a_state_and_an_event_the_count_of_another() {
         sample("count", 1, "other", false),
     ]
     .concat();
-    let directory = tempfile::tempdir().expect("a directory");
-    let (text_file, profile) = (directory.path().join("text"), directory.path().join("profile"));
-    std::fs::write(&text_file, input).expect("the input");
-    let path = |path: &std::path::Path| path.to_str().expect("a path").to_owned();
+    let files = Files::new();
     let args = ["-q", "--kernel", "--event", "off", "--count-event", "count", "--states", "[io],[lock]"];
-    let named = ["--rules", "rocksdb", "--profile", &path(&profile), &path(&text_file)];
-    let done = stackfold(&[&args[..], &named].concat(), b"");
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
-    let profile: Value = serde_json::from_slice(&std::fs::read(&profile).expect("it")).expect("JSON");
+    let named = ["--rules", "rocksdb", "--profile", &files.path("profile"), &files.write("text", input)];
+    printed(&[&args[..], &named].concat(), b"");
+    let profile: Value = serde_json::from_str(&files.read("profile")).expect("JSON");
     let columns = &profile["stacks"];
     let rows: Vec<_> = stacks(&profile)
         .into_iter()

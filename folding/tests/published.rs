@@ -1,11 +1,12 @@
 //! The owner view against a published table: RocksDB 10.2, readrandom, one user.
 
-mod common;
-
-use common::{data, stackfold};
+use crate::common::{capture, printed};
 use serde_json::Value;
 
-fn rows(report: &Value) -> Vec<(String, f64)> {
+/// Names and shares.
+fn rows(args: &[&str], input: &[u8]) -> Vec<(String, f64)> {
+    let report = printed(&[&["categories", "--format", "json"], args].concat(), input);
+    let report: Value = serde_json::from_str(&report).expect("JSON");
     let rows = report["rows"].as_array().expect("rows");
     rows.iter()
         .map(|row| (row["name"].as_str().unwrap_or("").to_owned(), row["share"].as_f64().unwrap_or(-1.0)))
@@ -14,11 +15,7 @@ fn rows(report: &Value) -> Vec<(String, f64)> {
 
 #[test]
 fn the_published_column_comes_out() {
-    let input = std::fs::read(data("readrandom-1u-profile13.folded")).expect("the stacks");
-    let output =
-        stackfold(&["categories", "--rules", "rocksdb", "--view", "owner", "--format", "json"], &input);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let rows = rows(&report);
+    let rows = rows(&["--rules", "rocksdb", "--view", "owner"], &capture("readrandom-1u-profile13.folded"));
     let share = |name: &str| rows.iter().find(|row| row.0 == name).map_or(-1.0, |row| row.1);
     for (name, published) in [
         ("libc+k", 37.30),
@@ -57,14 +54,14 @@ fn lru_by_its_real_names() {
          {get};{filter};rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::ParsedFullFilterBlock>;{put} 5\n\
          {get};{data_block};rocksdb::CachableEntry<rocksdb::Block>::ReleaseResource 7\n"
     );
-    let output = stackfold(&["categories", "--format", "stacks"], input.as_bytes());
-    let lines: Vec<(String, String, String)> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(|line| {
-            let fields: Vec<&str> = line.splitn(5, '\t').collect();
-            (fields[0].to_owned(), fields[1].to_owned(), fields[3].to_owned())
-        })
-        .collect();
+    let lines: Vec<(String, String, String)> =
+        printed(&["categories", "--format", "stacks"], input.as_bytes())
+            .lines()
+            .map(|line| {
+                let fields: Vec<&str> = line.splitn(5, '\t').collect();
+                (fields[0].to_owned(), fields[1].to_owned(), fields[3].to_owned())
+            })
+            .collect();
     let place = |weight: &str| {
         let line = lines.iter().find(|line| line.2 == weight);
         line.map(|line| (line.0.clone(), line.1.clone())).unwrap_or_default()
@@ -79,11 +76,7 @@ fn lru_by_its_real_names() {
 /// Debian's 7.8.3 build by frame pointers: every anchor that its symbol table can show is found.
 #[test]
 fn anchors_of_7_8_3_are_found_in_a_capture() {
-    let text = std::fs::read(data("readrandom_fp.txt")).expect("the capture");
-    let folded = stackfold(&["-q"], &text);
-    let output = stackfold(&["categories", "--format", "json"], &folded.stdout);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let rows = rows(&report);
+    let rows = rows(&[], printed(&["-q"], &capture("readrandom_fp.txt")).as_bytes());
     let share = |name: &str| rows.iter().find(|row| row.0 == name).map_or(-1.0, |row| row.1);
     assert!(share("libc+k") > 40.0, "{rows:?}");
     assert!(share("checksm") > 0.0, "{rows:?}");
@@ -101,8 +94,7 @@ fn what_the_cache_does_when_a_block_is_released_is_its_own() {
          {root};rocksdb::DBImpl::Get;rocksdb::BlockBasedTable::Get;{shard}::LRU_Insert 3\n\
          {root};rocksdb::DBImpl::Get;rocksdb::TableCache::Get;{shard}::Release 4\n"
     );
-    let output = stackfold(&["categories", "--format", "stacks"], input.as_bytes());
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = printed(&["categories", "--format", "stacks"], input.as_bytes());
     let mut found: Vec<(&str, &str)> = text
         .lines()
         .map(|line| {

@@ -23,6 +23,8 @@ mod levels;
 mod matching;
 mod report;
 pub mod sides;
+#[cfg(test)]
+mod simulated_tests;
 mod sums;
 pub mod tree;
 

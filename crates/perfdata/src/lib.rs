@@ -6,4 +6,6 @@
 pub mod format;
 #[cfg(feature = "reader")]
 pub mod reader;
+#[cfg(all(test, feature = "reader"))]
+mod round_trip_tests;
 pub mod writer;

@@ -9,6 +9,8 @@ pub mod addresses;
 pub mod budget;
 pub mod dso;
 pub mod intern;
+#[cfg(test)]
+mod one_path_tests;
 pub mod regular;
 pub mod runs;
 pub mod symbols;

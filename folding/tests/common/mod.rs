@@ -1,16 +1,21 @@
 //! What the tests share.
-#![allow(dead_code, reason = "each test program uses its part")]
 
 pub mod recording;
 
+use proptest::collection::SizeRange;
+use proptest::strategy::Strategy;
 use stackfold::collector::{Collector, Options};
 use stackfold::error::Error;
-use stackfold::input::{PerfScript, Source};
+use stackfold::input::{PerfData, PerfScript, Source};
 use stackfold::output::write_folded;
 use stackfold::profile::Profile;
 use stackfold::stats::Stats;
-use std::path::PathBuf;
+use stackfold::symbols::SymbolOptions;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 pub fn read(text: &[u8], options: Options) -> Result<(Profile, Stats), Error> {
     let mut collector = Collector::new(options);
@@ -21,13 +26,37 @@ pub fn read(text: &[u8], options: Options) -> Result<(Profile, Stats), Error> {
 /// Folded text of the text of perf script.
 pub fn fold(text: &[u8], options: Options) -> (Vec<u8>, Stats) {
     let (profile, stats) = read(text, options).unwrap_or_else(|error| panic!("refused: {error}"));
+    (written(&profile), stats)
+}
+
+/// Folded text of a recording. `cache`: that of perf's, with symbols.
+pub fn fold_recording(
+    bytes: &[u8],
+    options: Options,
+    cache: Option<PathBuf>,
+) -> Result<(String, Stats), Error> {
+    let mut collector = Collector::new(options);
+    no_symbols(cache).read_file(Cursor::new(bytes), &mut collector)?;
+    let (profile, stats) = collector.finish()?;
+    Ok((text(&written(&profile)), stats))
+}
+
+pub fn no_symbols(cache: Option<PathBuf>) -> PerfData {
+    PerfData::new(SymbolOptions { inlines: false, cache, ..SymbolOptions::default() }, 1)
+}
+
+pub fn written(profile: &Profile) -> Vec<u8> {
     let mut out = Vec::new();
-    write_folded(&profile, &mut out, |tally| tally.weight).expect("writing to memory");
-    (out, stats)
+    write_folded(profile, &mut out, |tally| tally.weight).expect("writing to memory");
+    out
 }
 
 pub fn data(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
+}
+
+pub fn capture(name: &str) -> Vec<u8> {
+    std::fs::read(data(name)).expect("a capture")
 }
 
 /// Compares with the file of that name, or writes it when `BLESS` is set.
@@ -55,9 +84,27 @@ fn first_difference(expected: &[u8], actual: &[u8]) -> String {
     format!("line {}\n  expected: {}\n  actual:   {}", n + 1, line(&expected), line(&actual))
 }
 
+/// The program as set-up built it, and of these sources.
+pub fn program() -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../release/stackfold");
+    let built = path.metadata().and_then(|file| file.modified()).ok();
+    let sources = newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"));
+    assert!(built > Some(sources), "cargo build --release --package stackfold first: it is older than src/");
+    path
+}
+
+/// When something below this was last changed.
+fn newest(path: &Path) -> SystemTime {
+    let inside = std::fs::read_dir(path).into_iter().flatten();
+    let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).expect("a file");
+    let paths = inside.map(|entry| entry.expect("an entry").path());
+    let built = paths.filter(|path| !path.to_string_lossy().ends_with("_tests.rs"));
+    built.map(|path| newest(&path)).max().unwrap_or_else(|| changed(path))
+}
+
 /// Runs the program with this standard input.
 pub fn stackfold(args: &[&str], input: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_stackfold"))
+    let mut child = Command::new(program())
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -74,6 +121,25 @@ pub fn stackfold(args: &[&str], input: &[u8]) -> Output {
     output
 }
 
+/// What it prints, where it must not fail.
+pub fn printed(args: &[&str], input: &[u8]) -> String {
+    let output = stackfold(args, input);
+    assert_eq!(code(&output), 0, "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Its exit code and what it says.
+pub fn told(args: &[&str], input: &[u8]) -> (i32, String) {
+    let output = stackfold(args, input);
+    (code(&output), text(&output.stderr))
+}
+
+/// Texts of some of these pieces, which bars part.
+pub fn pieces(of: &'static str, count: impl Into<SizeRange>) -> impl Strategy<Value = String> {
+    let piece = proptest::sample::select(of.split('|').collect::<Vec<_>>());
+    proptest::collection::vec(piece, count).prop_map(|pieces| pieces.concat())
+}
+
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -82,26 +148,34 @@ pub fn code(output: &Output) -> i32 {
     output.status.code().expect("an exit code")
 }
 
-/// A file of this test run, gone with the value.
-pub struct Scratch(pub PathBuf);
+/// Files of one test, gone with the value.
+pub struct Files(PathBuf);
 
-impl Scratch {
-    pub fn new(name: &str) -> Self {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        Self(dir.join(format!("{}-{name}", std::process::id())))
+impl Files {
+    pub fn new() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir(&path).expect("a directory");
+        Self(path)
     }
 
-    pub fn path(&self) -> &str {
-        self.0.to_str().expect("a path of text")
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a path of text").to_owned()
     }
 
-    pub fn read(&self) -> String {
-        std::fs::read_to_string(&self.0).expect("the program wrote it")
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), bytes).expect("writing");
+        self.path(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        text(&std::fs::read(self.path(name)).expect("the program wrote it"))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Files {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

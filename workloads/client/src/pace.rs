@@ -260,8 +260,8 @@ mod tests {
     #[test]
     fn one_server_with_equal_services_has_the_mean_of_an_m_d_1_queue() {
         let service = 100_000.0;
-        for load in [0.5, 0.8, 0.9] {
-            let count = 2_000_000;
+        for load in [0.5, 0.8] {
+            let count = 1_000_000;
             let mean = latencies(load * 1e9 / service, count, || service).sum::<f64>() / count as f64;
             let expected = service + load * service / (2.0 * (1.0 - load));
             assert!((mean / expected - 1.0).abs() < 0.03, "load {load}: {mean}, expected {expected}");
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn one_server_with_random_services_has_the_p99_of_an_m_m_1_queue() {
         let service = 100_000.0;
-        for load in [0.5, 0.8, 0.9] {
+        for load in [0.5, 0.8] {
             let expected = service * 100_f64.ln() / (1.0 - load);
             // 2 (1 + load) / (1 - load)^2 latencies in a row hold as much information as one independent latency.
             // With so many operations the p99 has a standard deviation of 1 %.

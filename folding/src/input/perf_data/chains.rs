@@ -17,7 +17,7 @@ use perfdata::format::CONTEXT_KERNEL;
 use perfdata::reader::bytes::words;
 
 /// Bytes of chains that are kept before they are merged.
-const RECORDED: usize = 32 << 20;
+pub const RECORDED: usize = if cfg!(test) { 2 << 20 } else { 32 << 20 };
 
 /// What was mapped when a sample was taken.
 #[derive(Clone, Copy)]

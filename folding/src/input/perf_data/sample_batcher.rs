@@ -185,6 +185,7 @@ impl Helper {
 
 #[cfg(test)]
 mod tests {
+    use super::super::chains::RECORDED;
     use super::super::process_maps::AddressSpace;
     use super::*;
     use crate::collector::{ChainSamples, Weight};
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn chains_of_any_number_are_counted() {
         const DEEP: u64 = 200;
-        const COUNT: u64 = (32 << 20) / (4 * DEEP) * 3 / 2;
+        const COUNT: u64 = RECORDED as u64 / (4 * DEEP) * 3 / 2;
         let (kernel, user, mut other) =
             (AddressSpace::default(), AddressSpace::default(), AddressSpace::default());
         other.version = 7;

@@ -1,13 +1,13 @@
 //! What the writer writes, the reader reads.
 
-use perfdata::format::{CONTEXT_KERNEL, CONTEXT_USER, kind};
-use perfdata::reader::blocks::Input;
-use perfdata::reader::bytes::words;
-use perfdata::reader::event_ids::EventIds;
-use perfdata::reader::header::Header;
-use perfdata::reader::sample::SampleRecord;
-use perfdata::reader::stream::{NeededBlocks, Stream};
-use perfdata::writer::{Copied, KernelCode, MappedCode, Recording, Registers, Sample};
+use crate::format::{CONTEXT_KERNEL, CONTEXT_USER, kind};
+use crate::reader::blocks::Input;
+use crate::reader::bytes::words;
+use crate::reader::event_ids::EventIds;
+use crate::reader::header::Header;
+use crate::reader::sample::SampleRecord;
+use crate::reader::stream::{NeededBlocks, Stream};
+use crate::writer::{Copied, KernelCode, MappedCode, Recording, Registers, Sample};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 

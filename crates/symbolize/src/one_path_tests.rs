@@ -1,9 +1,8 @@
 //! Files of several identities under one path, and a build id that perf read by the path.
 
+use crate::addresses::FileOffset;
+use crate::symbols::{AddressesToName, DeviceInode, SymbolOptions, Symbols, UserMapping, elf};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use symbolize::addresses::FileOffset;
-use symbolize::symbols::{AddressesToName, DeviceInode, SymbolOptions, Symbols, UserMapping, elf};
 
 #[test]
 fn the_file_that_lies_there_is_used_whatever_build_id_the_path_has() {
@@ -19,7 +18,7 @@ fn the_file_that_lies_there_is_used_whatever_build_id_the_path_has() {
         symbols.user_object(&mapping).0
     };
     let (this, other) = (object(here.ino()), object(here.ino() + 1));
-    let offsets: Vec<_> = (0..64 << 10).map(|at| FileOffset(at * 256)).collect();
+    let offsets: Vec<_> = (0..4 << 10).map(|at| FileOffset(at * 4096)).collect();
     let wanted = [this, other].map(|object| AddressesToName { object, offsets: offsets.clone() });
     let named = symbols.name(&wanted, 1);
     assert!(named[0].names() > 10, "{:?}", symbols.notes());
@@ -31,7 +30,7 @@ fn the_file_that_lies_there_is_used_whatever_build_id_the_path_has() {
 fn of_a_packed_run_the_same_file_is_used_as_where_it_was_packed() {
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let build_id = elf::Elf::of_bytes(&program).unwrap().build_id.unwrap();
-    let symfs = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("packed-{}", std::process::id()));
+    let symfs = std::env::temp_dir().join(format!("packed-{}", std::process::id()));
     let cache = symfs.join(".debug");
     let kept = elf::build_id_path(&cache, &build_id).unwrap();
     std::fs::create_dir_all(&kept).unwrap();
@@ -58,7 +57,7 @@ fn of_a_packed_run_the_same_file_is_used_as_where_it_was_packed() {
                     .0
             })
             .collect();
-        let offsets: Vec<_> = (0..64 << 10).map(|at| FileOffset(at * 256)).collect();
+        let offsets: Vec<_> = (0..4 << 10).map(|at| FileOffset(at * 4096)).collect();
         let wanted: Vec<_> =
             objects.iter().map(|&object| AddressesToName { object, offsets: offsets.clone() }).collect();
         let named = symbols.name(&wanted, 1);

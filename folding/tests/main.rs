@@ -1,0 +1,27 @@
+//! All tests of stackfold but those within its modules, as one program.
+
+// The fuzz targets name it.
+extern crate self as libfuzzer_sys;
+
+mod allocation;
+mod arm64;
+mod callgrind;
+mod check;
+mod cli;
+mod common;
+mod compare;
+mod files;
+mod fuzz;
+mod golden;
+mod intervals;
+mod kernel;
+mod kinds;
+mod limits;
+mod merge_diff;
+mod parts;
+mod perf_data;
+mod pprof;
+mod profile;
+mod properties;
+mod published;
+mod variants;
