@@ -21,37 +21,22 @@ static inline __attribute__((always_inline)) void turn(unsigned times) {
 }
 
 namespace {
-APART void hidden() {
-  turn(20000);
-  sink = sink + 1;
-}
+APART void hidden() { turn(20000); sink = sink + 1; }
 }  // namespace
 
 namespace engine {
 
 template <typename T, unsigned long N>
 struct Pointer {
-  APART Pointer* operator->() {
-    turn(20000);
-    return this;
-  }
-  APART Pointer& operator<<(int) {
-    turn(20000);
-    return *this;
-  }
-  APART void operator()(T value) {
-    turn(20000);
-    sink = sink + value;
-  }
+  APART Pointer* operator->() { turn(20000); return this; }
+  APART Pointer& operator<<(int) { turn(20000); return *this; }
+  APART void operator()(T value) { turn(20000); sink = sink + value; }
   int field = 0;
 };
 
 APART void deep(int levels) {
-  if (levels > 0) {
-    deep(levels - 1);
-  } else {
-    turn(60000);
-  }
+  if (levels > 0) deep(levels - 1);
+  else turn(60000);
   sink = sink + 1;
 }
 
@@ -60,10 +45,7 @@ APART unsigned long long operator""_turns(unsigned long long times) {
   return times;
 }
 
-APART void call(const std::function<void(int)>& function) {
-  function(1);
-  sink = sink + 1;
-}
+APART void call(const std::function<void(int)>& function) { function(1); sink = sink + 1; }
 
 }  // namespace engine
 
@@ -114,10 +96,7 @@ int main(int argc, char** argv) {
     engine::deep(levels);
     using engine::operator""_turns;
     sink = sink + static_cast<unsigned>(20000_turns);
-    engine::call([](int value) {
-      turn(20000);
-      sink = sink + value;
-    });
+    engine::call([](int value) { turn(20000); sink = sink + value; });
     if (work != nullptr) work();
     // Memory that is touched for the first time.
     char* page = static_cast<char*>(std::malloc(1 << 20));

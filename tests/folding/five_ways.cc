@@ -29,53 +29,28 @@ static inline __attribute__((always_inline)) void turn(unsigned times) {
 namespace eng {
 
 // What never changes. The write behind the loop keeps the call from being the caller's last act.
-APART void checksum() {
-  turn(WAY == SLOWER ? 12000 : 3000);
-  sink = sink + 1;
-}
-APART void prepare() {
-  turn(2000);
-  sink = sink + 1;
-}
+APART void checksum() { turn(WAY == SLOWER ? 12000 : 3000); sink = sink + 1; }
+APART void prepare() { turn(2000); sink = sink + 1; }
 
 #if WAY == INLINED
 struct Engine {
-  static inline __attribute__((always_inline)) void process() {
-    turn(2000);
-    checksum();
-    sink = sink + 1;
-  }
+  static inline __attribute__((always_inline)) void process() { turn(2000); checksum(); sink = sink + 1; }
 };
 #elif WAY == RENAMED
 struct Engine {
-  APART static void handle_all() {
-    turn(2000);
-    checksum();
-    sink = sink + 1;
-  }
+  APART static void handle_all() { turn(2000); checksum(); sink = sink + 1; }
 };
 #elif WAY == SPLIT
 struct Engine {
-  APART static void begin() {
-    turn(1000);
-    checksum();
-    sink = sink + 1;
-  }
-  APART static void end() {
-    turn(1000);
-    sink = sink + 1;
-  }
+  APART static void begin() { turn(1000); checksum(); sink = sink + 1; }
+  APART static void end() { turn(1000); sink = sink + 1; }
 };
 #else
 #if WAY == MOVED
 #define Engine Machine
 #endif
 struct Engine {
-  APART static void process() {
-    turn(2000);
-    checksum();
-    sink = sink + 1;
-  }
+  APART static void process() { turn(2000); checksum(); sink = sink + 1; }
 };
 #endif
 
@@ -96,5 +71,4 @@ APART void query() {
 
 int main(int, char** arguments) {
   for (int left = std::atoi(arguments[1]); left > 0; left--) eng::query();
-  return 0;
 }

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from folding.stackfold import stackfold_binary
-from tests.programs import FRAMES, compiled
+from tests.programs import FRAMES
 from tests.until import until
 
 SOURCE = Path(__file__).parent / "busy.cc"
-LIBRARY = 'extern "C" __attribute__((visibility("default"))) void library_work() {\n'
-LIBRARY += "  static volatile unsigned sink; for (unsigned i = 0; i < 20000; i++) sink = sink * 31 + i;\n}\n"
+# Options of perf record, for programs with frame pointers.
+CHAINS = ["-e", "cpu-clock", "-g", "-F", "2000"]
 
 BUILDS = {
     "fp": [*FRAMES],
@@ -26,14 +26,23 @@ BUILDS = {
 }
 
 
-def library(directory: Path, name: str = "libgone.so", extra: str = "") -> Path:
-    return compiled(LIBRARY + extra, directory / name, "-O1", "-shared", "-fPIC", compiler="g++")
-
-
 def record(data: Path, options: list[str], *command: str | Path) -> Path:
     argv = ["perf", "record", "-q", *options, "-o", str(data), "--", *map(str, command)]
     done = subprocess.run(argv, check=False, capture_output=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, f"{argv}: {done.returncode}, {done.stderr.decode(errors='replace')}"
+    return data
+
+
+def record_while_it_runs(data: Path, options: list[str], *pids: int) -> Path:
+    """A recording that lasts until each of these processes has had 0.2 s on a CPU."""
+    argv = ["perf", "record", "-q", *options, "-o", str(data), "--", "sh", "-c", "echo; cat"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as perf:
+        assert perf.stdin is not None and perf.stdout is not None
+        perf.stdout.readline()
+        wanted = [(pid, cpu_ns(pid) + 2 * 10**8) for pid in pids]
+        until(lambda: all(cpu_ns(pid) >= ns for pid, ns in wanted), perf)
+        perf.stdin.close()
+        assert perf.wait() == 0
     return data
 
 

@@ -13,7 +13,7 @@ from folding.stackfold import stackfold_binary
 from tests.folding.recordings import run, stacks
 from tests.programs import compiled
 
-pytestmark = pytest.mark.needs("valgrind")
+pytestmark = [pytest.mark.long, pytest.mark.needs("valgrind")]
 
 # Names that hold brackets and operators, recursion, and a thread beside the first.
 SOURCE = r"""

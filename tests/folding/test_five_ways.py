@@ -1,11 +1,11 @@
-"""One program built in five ways by two compilers, recorded, and compared frame by frame in all pairs."""
+"""One program built in five ways by two compilers, recorded, and compared frame by frame."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import subprocess
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from folding.frames import ProfileRun, compare_frames
 from ground.results.frame_differences import FrameDifferences, FrameFigure
+from tests.figures import Report
 from tests.folding.recordings import record, run
 from tests.programs import compiled
 
@@ -34,48 +35,45 @@ class Built:
     stripped: Path
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Built]:
-    directory = tmp_path_factory.mktemp("five-ways")
-    wanted = [*itertools.product(WAYS, COMPILERS), ("SLOWER", "g++")]
+Maker = Callable[[str, str], Built]
 
-    def program(way: str, compiler: str) -> Path:
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Maker:
+    directory = tmp_path_factory.mktemp("five-ways")
+
+    def folded(binary: Path, name: str) -> Path:
+        options = ["-q", "--kernel", "--all-annotations", "--slice-ms", "20", "--profile", str(binary.with_name(name))]
+        done = run(*options, binary.with_name("data"))
+        assert done.returncode == 0, done.stderr
+        return binary.with_name(name)
+
+    @functools.cache
+    def made(way: str, compiler: str) -> Built:
         place = directory / f"{way}-{compiler.replace(' ', '')}"
         place.mkdir()
         flags = ["-std=c++17", "-O2", "-g1", "-fno-omit-frame-pointer", f"-DWAY={way}"]
-        return compiled(SOURCE, place / "prog", *flags, compiler=compiler)
-
-    def folded(binary: Path, name: str) -> Path:
-        profile = binary.with_name(name)
-        done = run(
-            "-q", "--kernel", "--all-annotations", "--slice-ms", "20", "--profile", profile, binary.with_name("data")
-        )
-        assert done.returncode == 0, done.stderr
-        return profile
-
-    def made(way: str, compiler: str) -> Built:
-        binary = program(way, compiler)
+        binary = compiled(SOURCE, place / "prog", *flags, compiler=compiler)
         # Of user space alone: whose interrupts the kernel serves meanwhile is another's matter.
         options = ["-e", "cpu-clock:u", "-F", "4999", "--call-graph", "fp"]
-        record(binary.with_name("data"), options, binary, str(QUERIES))
+        record(place / "data", options, binary, str(QUERIES))
         named = folded(binary, "named.json")
         subprocess.run(["strip", binary], check=True)
         return Built(named, folded(binary, "stripped.json"))
 
-    # perf takes its time to begin and to end, without a CPU; shares are compared, so neighbours do no harm.
-    with ThreadPoolExecutor(4) as pool:
-        return dict(zip(wanted, pool.map(lambda one: made(*one), wanted), strict=True))
+    return made
 
 
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, Path], FrameDifferences]:
-    out = tmp_path_factory.mktemp("compared") / "frames.json"
-
+@pytest.fixture
+def compared(tmp_path: Path) -> Callable[[Path, Path], FrameDifferences]:
     def compare(before: Path, after: Path) -> FrameDifferences:
         sides = [(name, [ProfileRun(path, QUERIES, US_PER_QUERY)]) for name, path in (("A", before), ("B", after))]
-        return compare_frames(sides, out)
+        return compare_frames(sides, tmp_path / "frames.json")
 
     return compare
+
+
+Compare = Callable[[Path, Path], FrameDifferences]
 
 
 def function(found: FrameDifferences, name: str) -> FrameFigure:
@@ -95,57 +93,41 @@ def new_us(found: FrameDifferences) -> float:
     return total
 
 
-def test_the_unchanged_function_is_unchanged_in_every_pair(
-    built: dict[tuple[str, str], Built], compared: Callable[[Path, Path], FrameDifferences]
+@pytest.mark.long
+def test_a_recording_against_itself_has_no_different_frame_with_and_without_names(
+    built: Maker, compared: Compare
 ) -> None:
-    ways = {key: one for key, one in built.items() if key[0] != "SLOWER"}
-    for (before, a), (after, b) in itertools.combinations(ways.items(), 2):
-        found = compared(a.named, b.named)
-        figure = function(found, "eng::checksum")
-        assert min(figure.samples) > 100, (before, after)
-        assert figure.low <= 0 <= figure.high and not figure.different, (before, after, figure)
-
-
-def test_a_function_that_costs_more_is_found(
-    built: dict[tuple[str, str], Built], compared: Callable[[Path, Path], FrameDifferences]
-) -> None:
-    found = compared(built["PLAIN", "g++"].named, built["SLOWER", "g++"].named)
-    figure = function(found, "eng::checksum")
-    assert figure.different and figure.low > 0
-    # 3000 turns of 7000 against 12000 of 16000, of 100 us.
-    assert figure.low < 75 - 3000 / 70 < figure.high
-
-
-def test_what_the_rules_match_is_told(
-    built: dict[tuple[str, str], Built], compared: Callable[[Path, Path], FrameDifferences]
-) -> None:
-    base = built["PLAIN", "g++"].named
-
-    def matches(way: str) -> set[tuple[str, str, str]]:
-        found = compared(base, built[way, "clang++"].named)
-        return {(one.rule, one.before, one.after) for one in found.matches if "eng::" in one.before}
-
-    assert matches("PLAIN") == set()
-    # clang's -g1 names an inlined function without its scope.
-    assert matches("INLINED") == {("similar", "eng::Engine::process", "process_[i]")}
-    assert matches("RENAMED") == {("callees", "eng::Engine::process", "eng::Engine::handle_all")}
-    assert matches("MOVED") == {("similar", "eng::Engine::process", "eng::Machine::process")}
-
-
-def test_a_stripped_program_has_no_function_that_is_new(
-    built: dict[tuple[str, str], Built], compared: Callable[[Path, Path], FrameDifferences]
-) -> None:
-    base = built["PLAIN", "g++"]
-    for key, one in built.items():
-        for before in (base.named, base.stripped):
-            found = compared(before, one.stripped)
-            assert new_us(found) <= 0.01 * US_PER_QUERY, (key, found.explanation)
-
-
-def test_a_program_against_itself_has_no_different_frame(
-    built: dict[tuple[str, str], Built], compared: Callable[[Path, Path], FrameDifferences]
-) -> None:
-    for one in built.values():
+    for compiler in ("g++", "clang++ -flto"):
+        one = built("INLINED", compiler)
         for profile in (one.named, one.stripped):
             found = compared(profile, profile)
             assert found.totals.different_nodes == 0 and not found.explanation and not found.moved
+        assert new_us(compared(one.named, one.stripped)) == 0
+
+
+@pytest.mark.by_hand
+def test_only_what_costs_more_differs_however_it_was_built(built: Maker, compared: Compare, figure: Report) -> None:
+    base = built("PLAIN", "g++")
+    figures = [
+        function(compared(before.named, after.named), "eng::checksum")
+        for before, after in itertools.combinations(itertools.starmap(built, itertools.product(WAYS, COMPILERS)), 2)
+    ]
+    figure(f"of {len(figures)} pairs differ in the unchanged function", sum(one.different for one in figures),
+           expected="0")  # fmt: skip
+    slower = function(compared(base.named, built("SLOWER", "g++").named), "eng::checksum")
+    middle = (slower.low + slower.high) / 2
+    # 3000 turns of 7000 against 12000 of 16000, of 100 us.
+    figure("the slower one's more, us", middle, slower.low, slower.high, expected=f"{75 - 3000 / 70:.1f}")
+    stripped = [new_us(compared(base.named, built(way, compiler).stripped)) for way in WAYS for compiler in COMPILERS]
+    figure("new in a stripped program, at most, us of 100", max(stripped), expected="less than 1")
+    wanted = {
+        "PLAIN": set(),
+        # clang's -g1 names an inlined function without its scope.
+        "INLINED": {("similar", "eng::Engine::process", "process_[i]")},
+        "RENAMED": {("callees", "eng::Engine::process", "eng::Engine::handle_all")},
+        "MOVED": {("similar", "eng::Engine::process", "eng::Machine::process")},
+    }
+    for way, matches in wanted.items():
+        found = compared(base.named, built(way, "clang++").named)
+        same = {(one.rule, one.before, one.after) for one in found.matches if "eng::" in one.before} == matches
+        figure(f"{way}: matched as it was built", same, expected="1")

@@ -1,4 +1,4 @@
-"""The lock report: on stacks of known meaning, and on a real database with one lock and with none."""
+"""The lock report: on stacks of known meaning, and by hand on a real database with one lock and with none."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from collectors.pmp import PmpPlan, Sampling
 from folding.locks import lock_report, plain_name, read_rules
 from folding.pmp import fold_pmp
 from ground.errors import UsageError
-from ground.results.pmp import Locks, read_pmp
+from ground.results.pmp import Locks
 from ground.results.profile import FoldedStack
 from ground.results.states import SAMPLED_FRAMES
 from ground.system.process import Children
+from tests.figures import Report
 from tests.until import until
-from viz.terminal.pmp import render_locks, render_pmp
+from viz.terminal.pmp import render_locks
 from workloads.registry import rules_named
 
 RULES = read_rules(rules_named("rocksdb").locks)
@@ -135,28 +136,16 @@ def test_what_is_no_rule_is_said(tmp_path: Path) -> None:
             read_rules(broken)
 
 
-@pytest.fixture(scope="module")
-def cached_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Half a million small values, which a block cache of 1 GiB holds whole."""
-    directory = tmp_path_factory.mktemp("locks") / "db"
-    load = ["--benchmarks=fillseq", "--num=500000", "--value_size=100", "--compression_type=none", "--disable_wal=1"]
-    subprocess.run(["db_bench", f"--db={directory}", *load], capture_output=True, check=True)
-    return directory
-
-
 def lock_report_of(database: Path, cache_type: str, place: Path) -> Locks:
     """Of 8 threads that read a cached database, whose block cache has one shard."""
     place.mkdir()
-    flags = ["--use_existing_db=1", "--num=500000", "--value_size=100", "--threads=8", "--duration=120"]
-    flags += ["--cache_size=1073741824", "--cache_numshardbits=0", "--cache_index_and_filter_blocks=1"]
+    flags = "--use_existing_db=1 --num=500000 --value_size=100 --threads=8 --duration=120 --cache_size=1073741824 "
+    flags += "--cache_numshardbits=0 --cache_index_and_filter_blocks=1 --report_interval_seconds=1"
     log = place / "report.csv"
-    flags += [f"--cache_type={cache_type}", f"--report_file={log}", "--report_interval_seconds=1"]
+    named = [f"--db={database}", f"--cache_type={cache_type}", f"--report_file={log}", *flags.split()]
+    argv = ["db_bench", "--benchmarks=readrandom", *named]
     with (
-        subprocess.Popen(
-            ["db_bench", "--benchmarks=readrandom", f"--db={database}", *flags],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as engine,
+        subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as engine,
         Children() as children,
     ):
         try:
@@ -170,27 +159,18 @@ def lock_report_of(database: Path, cache_type: str, place: Path) -> Locks:
             sampling.detach()
         finally:
             engine.kill()
-    locks = lock_report(fold_pmp(place, "rocksdb").each_stack("owner"), RULES)
-    pmp = read_pmp(place)
-    assert pmp.activity is not None
-    print(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity))
-    return locks
+    return lock_report(fold_pmp(place, "rocksdb").each_stack("owner"), RULES)
 
 
+@pytest.mark.by_hand
 @pytest.mark.needs("db_bench")
-def test_the_lock_of_the_lru_cache_is_seen_and_is_gone_with_the_hyper_clock_cache(
-    cached_database: Path, tmp_path: Path
-) -> None:
-    lru = lock_report_of(cached_database, "lru_cache", tmp_path / "lru")
-    hcc = lock_report_of(cached_database, "hyper_clock_cache", tmp_path / "hcc")
-
-    def in_shard(locks: Locks) -> float:
-        """Of the time of the threads that work, the part in the shard's lock, waiting or in its code."""
+def test_the_lock_of_the_lru_cache_and_of_the_hyper_clock_cache(tmp_path: Path, figure: Report) -> None:
+    load = ["--benchmarks=fillseq", "--num=500000", "--value_size=100", "--compression_type=none", "--disable_wal=1"]
+    subprocess.run(["db_bench", f"--db={tmp_path / 'db'}", *load], capture_output=True, check=True)
+    for cache, expected in (("lru_cache", "more than 2"), ("hyper_clock_cache", "0")):
+        locks = lock_report_of(tmp_path / "db", cache, tmp_path / cache)
         inside = [site for site in locks.sites if "LRUCacheShard::" in site.place]
-        return sum(s.waiting.weight_ns + s.running.weight_ns for s in inside) / locks.total.weight_ns
-
-    assert in_shard(lru) > 0.02
-    assert in_shard(hcc) == 0
-    # Where there is a lock, its shard is where nearly all of it is: Lookup and Release.
-    assert lru.share_waiting("LRUCacheShard::") > 0.8
-    assert lru.waiting.weight_ns + lru.running.weight_ns > 4 * (hcc.waiting.weight_ns + hcc.running.weight_ns)
+        held = sum(site.waiting.weight_ns + site.running.weight_ns for site in inside)
+        figure(f"{cache}: time in the shard's lock, %", 100 * held / locks.total.weight_ns, expected=expected)
+        waiting = 100 * (locks.waiting.weight_ns + locks.running.weight_ns) / locks.total.weight_ns
+        figure(f"{cache}: time in any lock, %", waiting, expected="four times as much with the LRU cache")

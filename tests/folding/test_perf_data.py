@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
-import shutil
+import signal
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -14,44 +15,41 @@ from typing import Any
 import pytest
 
 from tests.folding.recordings import (
+    CHAINS,
+    SOURCE,
     by_text,
     checked,
+    cpu_ns,
     direct,
-    library,
     record,
+    record_while_it_runs,
     recording,
     run,
-    share_of_differences,
     stacks,
     stats,
 )
+from tests.folding.recordings import share_of_differences as difference
 from tests.programs import FRAMES, compiled
+from tests.until import until
 
-pytestmark = pytest.mark.needs("perf")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 
 @pytest.mark.parametrize("options", [["-F", "2000"], ["-c", "500000"], ["-F", "2000", "-z"]], ids=["F", "c", "z"])
 def test_frame_pointer_stacks_are_those_of_perf_script(build: Any, tmp_path: Path, options: list[str]) -> None:
     data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", *options], build("fp"), "400")
     ours = direct(data)
-    assert share_of_differences(ours, by_text(data)) < 0.005
+    assert difference(ours, by_text(data)) < 0.005
     assert "cpu-clock: total equal" in checked(data)
     names = {frame for stack in ours for frame in stack.split(b";")}
-    for name in [
-        b"(anonymous namespace)::hidden",
-        b"engine::Pointer<int, 8ul>::operator->",
-        b"engine::Pointer<int, 8ul>::operator<<",
-        b"engine::Pointer<int, 8ul>::operator()",
-        b'engine::operator"" _turns',
-        b"engine::deep",
-        b"my_pool:12_x",
-    ]:
-        assert name in names, name
+    pointer = [b"engine::Pointer<int, 8ul>::operator" + sign for sign in (b"->", b"<<", b"()")]
+    assert names >= {b"(anonymous namespace)::hidden", b'engine::operator"" _turns', b"engine::deep", b"my_pool:12_x"}
+    assert names >= set(pointer)
     assert any(b"main::{lambda(int)#1}" in name for name in names), names
 
 
 def test_chains_at_the_kernels_limit_are_counted(build: Any, tmp_path: Path) -> None:
-    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], build("fp"), "300")
+    data = record(tmp_path / "perf.data", CHAINS, build("fp"), "300")
     found = stats(data, tmp_path)
     assert found["truncated_chains"] > 0
     # A chain whose last frame is just at the limit is as long, and whole.
@@ -64,7 +62,7 @@ def test_chains_at_the_kernels_limit_are_counted(build: Any, tmp_path: Path) -> 
 def test_copied_stacks_are_unwound_as_perf_does(build: Any, tmp_path: Path, program: str) -> None:
     options = ["-e", "cpu-clock", "--call-graph", "dwarf,32768", "-F", "499"]
     data = record(tmp_path / "perf.data", options, build(program), "500")
-    assert share_of_differences(direct(data), by_text(data)) < 0.02
+    assert difference(direct(data), by_text(data)) < 0.02
     found = stats(data, tmp_path, "--no-inlines")
     assert found["incomplete_samples"] <= 0.02 * found["samples"]
     # 300 calls deep, and nothing is cut.
@@ -75,7 +73,7 @@ def test_copied_stacks_are_unwound_as_perf_does(build: Any, tmp_path: Path, prog
 
 
 def test_inlined_functions_are_frames_and_can_be_marked_or_left_out(build: Any, tmp_path: Path) -> None:
-    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], build("debug"), "300")
+    data = record(tmp_path / "perf.data", CHAINS, build("debug"), "300")
     marked = stacks(run("-q", "--inlines", data).stdout)
     hidden = [stack for stack in marked if b"(anonymous namespace)::hidden" in stack]
     assert any(stack.endswith(b"(anonymous namespace)::hidden;turn_[i]") for stack in hidden), hidden
@@ -95,36 +93,9 @@ def test_several_events_are_kept_apart(build: Any, tmp_path: Path) -> None:
     # libc's that belongs to no function, which perf calls "@plt".
     for event in ["cpu-clock", "page-faults"]:
         wanted = ("--event", event, "--comm", "my pool;12 x")
-        assert share_of_differences(direct(data, *wanted), by_text(data, *wanted)) < 0.01
+        assert difference(direct(data, *wanted), by_text(data, *wanted)) < 0.01
     said = checked(data)
     assert said.count("total equal") == 2
-
-
-def test_a_system_wide_recording_by_process(build: Any, tmp_path: Path) -> None:
-    data = tmp_path / "perf.data"
-    with recording(data, ["-e", "cpu-clock", "-F", "999", "-g", "-a"], build("fp"), "400") as (_, pid):
-        pass
-    # Of others, as of tests beside it, files may change between two looks at them.
-    of_it = f"my_pool:12_x-{pid}/".encode()
-    ours = direct(data, "--tid", "--dso", of=of_it)
-    theirs = by_text(data, "--tid", "--dso", script=("-F", "comm,pid,tid,time,period,event,ip,sym,dso"))
-    assert sum(ours.values()) == sum(theirs.values())
-    own: list[Counter[bytes]] = []
-    for side in (ours, theirs):
-        kept: Counter[bytes] = Counter()
-        for stack, weight in side.items():
-            # perf 6.12 no longer knows the name of a thread that has told its end, and is still in its exit.
-            named = stack.replace(f":{pid}-{pid}/".encode(), of_it, 1)
-            if named.startswith(of_it):
-                # Of libc the object alone: perf takes one file for a path, and where a container's process has another
-                # libc at the same one, it named functions of that (__gconv_read_conf for __libc_start_call_main).
-                kept[re.sub(rb"(libc\.so\.6)`[^;]*", rb"\1", named)] += weight
-        own.append(kept)
-    assert own[0] and share_of_differences(*own) < 0.01
-    assert "total equal" in checked(data, "--only-pid", str(pid))
-    assert all(
-        stack.startswith(b"my_pool:12_x;") for stack in direct(data, "--only-pid", str(pid), "--comm", "my pool;12 x")
-    )
 
 
 def test_a_directory_with_a_file_for_each_thread_of_perf_names_the_command(build: Any, tmp_path: Path) -> None:
@@ -148,45 +119,22 @@ def test_a_pipe_gives_the_stacks_of_a_file(build: Any, tmp_path: Path) -> None:
     (tmp_path / "pipe.data").write_bytes(recording)
     piped = run("-q", "--kernel", "--no-inlines", stdin=recording)
     assert stacks(piped.stdout) == direct(tmp_path / "pipe.data")
-    assert share_of_differences(stacks(piped.stdout), by_text(tmp_path / "pipe.data")) < 0.01
+    assert difference(stacks(piped.stdout), by_text(tmp_path / "pipe.data")) < 0.01
 
 
-# --buildid-mmap makes the kernel mark mappings wrongly in recordings beside it.
-@pytest.mark.alone
-def test_a_file_with_another_build_id_is_not_used(build: Any, tmp_path: Path) -> None:
-    path = library(tmp_path)
-    kept = tmp_path / "kept.so"
-    shutil.copy(path, kept)
-    options = ["-e", "cpu-clock", "-g", "-F", "999", "--buildid-mmap"]
-    data = record(tmp_path / "perf.data", options, build("fp"), "300", path)
-    assert any(b"[libgone.so]" in stack for stack in direct(data)), "deleted"
-    library(tmp_path, extra="int another_build_id;\n")
-    found = stats(data, tmp_path)
-    assert any("libgone.so: not used, its build id is" in note for note in found["notes"]), found["notes"]
-    assert not any(b"library_work" in stack for stack in direct(data))
-    shutil.copy(kept, path)
-    assert any(stack.endswith(b"library_work") for stack in direct(data))
-
-
-@pytest.mark.alone
-def test_mappings_that_another_recording_made_the_kernel_mark_wrongly_keep_their_names(
-    build: Any, tmp_path: Path
-) -> None:
-    options = ["-e", "cpu-clock", "-g", "-F", "999"]
-    plain = record(tmp_path / "plain.data", options, build("fp"), "200")
-    # It records the other, until its own command ends for want of a writer.
-    beside = ["-e", "cpu-clock", "-F", "99", "--buildid-mmap", "-a"]
-    reader, writer = os.pipe()
-    argv = ["perf", "record", "-q", *beside, "-o", str(tmp_path / "beside.data"), "--", "sh", "-c", "echo; cat"]
-    with subprocess.Popen(argv, stdin=reader, stdout=subprocess.PIPE) as perf:
-        assert perf.stdout is not None
-        perf.stdout.readline()
-        # perf 6.1 would abort over such mappings when it looks for build ids itself.
-        marked = record(tmp_path / "marked.data", [*options, "--no-buildid"], build("fp"), "200")
-        os.close(writer)
-    os.close(reader)
-    assert all(any(b";main;" in stack for stack in direct(data)) for data in (plain, marked))
-    assert not [note for note in stats(marked, tmp_path)["notes"] if "its build id is" in note]
+def test_a_file_with_another_build_id_is_not_used(tmp_path: Path) -> None:
+    program, other = (
+        compiled(SOURCE, tmp_path / name, "-std=c++17", *FRAMES, "-Wl,--build-id=uuid", "-ldl")
+        for name in ("busy", "other")
+    )
+    data = record(tmp_path / "perf.data", ["-N", *CHAINS], program, "300")
+    named = direct(data)
+    kept = program.rename(tmp_path / "kept")
+    other.rename(program)
+    assert any("busy: not used, its build id is" in note for note in stats(data, tmp_path)["notes"])
+    assert not any(b"engine::deep" in stack for stack in direct(data))
+    kept.replace(program)
+    assert direct(data) == named
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the program makes x86-64 code")
@@ -195,7 +143,7 @@ def test_run_time_code_has_the_names_its_process_wrote_down(build: Any, tmp_path
     try:
         ours = direct(data, "--jit")
         assert any(stack.endswith(b";main;a->b_[j]") for stack in ours), list(ours)[-3:]
-        assert share_of_differences(ours, by_text(data, "--jit")) < 0.01
+        assert difference(ours, by_text(data, "--jit")) < 0.01
     finally:
         pids = re.findall(rb"-(\d+)/", b"\n".join(direct(data, "--tid")))
         for pid in {int(pid) for pid in pids}:
@@ -211,10 +159,10 @@ def test_run_time_code_of_a_container_has_the_names_that_lie_in_it(build: Any, t
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as container:
         try:
             assert container.stdout is not None and container.stdout.readline()
-            pid = Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text().strip()
-            options = ["-e", "cpu-clock", "-g", "-F", "999", "-p", pid]
-            told = record(tmp_path / "told.data", ["--namespaces", *options], "sleep", "0.5")
-            plain = record(tmp_path / "plain.data", options, "sleep", "0.5")
+            pid = int(Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text())
+            options = [*CHAINS, "-p", str(pid)]
+            told = record_while_it_runs(tmp_path / "told.data", ["--namespaces", *options], pid)
+            plain = record_while_it_runs(tmp_path / "plain.data", options, pid)
             assert any(stack.endswith(b";a->b_[j]") for stack in direct(told, "--jit"))
             # Whose number that is by now is not known without the namespace, which perf 6.12 records unasked.
             shown = ["perf", "script", "--show-namespace-events", "-i", str(plain)]
@@ -244,7 +192,8 @@ def test_files_of_one_path_in_two_containers_have_their_own_names_or_none(tmp_pa
         subprocess.Popen(["unshare", "--mount", "sh", "-c", inside]) as there,
     ):
         try:
-            data = record(tmp_path / "perf.data", ["-a", "-e", "cpu-clock", "-g", "-F", "999"], "sleep", "1")
+            until(lambda: Path(f"/proc/{there.pid}/exe").readlink() == place, there)
+            data = record_while_it_runs(tmp_path / "perf.data", ["-a", *CHAINS], here.pid, there.pid)
         finally:
             here.kill()
             there.kill()
@@ -259,35 +208,10 @@ def test_files_of_one_path_in_two_containers_have_their_own_names_or_none(tmp_pa
     assert any("it is another" in note and str(place) in note for note in stats(data, tmp_path)["notes"])
 
 
-def test_a_cut_recording_keeps_what_came_before(build: Any, tmp_path: Path) -> None:
-    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "4000"], build("fp"), "300")
-    whole = data.read_bytes()
-    total = sum(direct(data).values())
-    weights = []
-    for part in range(1, 8):
-        cut = tmp_path / "cut.data"
-        cut.write_bytes(whole[: len(whole) * part // 8])
-        done = run("--no-inlines", cut)
-        assert done.returncode == 1, part
-        assert re.search(rb"cut short \(byte \d+:", done.stderr) or b"no samples" in done.stderr, done.stderr
-        weights.append(sum(stacks(done.stdout).values()))
-    assert weights == sorted(weights)
-    assert total / 2 < weights[-1] <= total
-
-
-def test_a_file_that_is_no_recording_is_read_as_text(tmp_path: Path) -> None:
-    (tmp_path / "perf.data").write_bytes(b"PERFILE1 is not the magic\n")
-    done = run(tmp_path / "perf.data")
-    assert done.returncode == 1
-    assert b"no samples" in done.stderr
-    checked_file = run("check", tmp_path / "perf.data")
-    assert checked_file.returncode == 2
-
-
 @pytest.mark.parametrize("chains", ["--kernel-callchains", "--user-callchains"])
 def test_chains_of_one_side_keep_the_leaves_of_the_other(build: Any, tmp_path: Path, chains: str) -> None:
     # Its samples are of both sides: it touches new memory all the time.
-    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000", chains], build("fp"), "300")
+    data = record(tmp_path / "perf.data", [*CHAINS, chains], build("fp"), "300")
     ours = direct(data)
     assert "cpu-clock: total equal" in checked(data)
     leaves: Counter[bytes] = Counter()
@@ -295,11 +219,88 @@ def test_chains_of_one_side_keep_the_leaves_of_the_other(build: Any, tmp_path: P
         leaves[stack.rpartition(b";")[2]] += weight
     total = sum(ours.values())
     assert not leaves[b"my_pool:12_x"]
-    assert leaves[b"engine::deep"] > 0.05 * total
-    kernels = sum(weight for leaf, weight in leaves.items() if leaf.endswith(b"_[k]"))
-    # The loop that touches memory belongs to main.
-    assert 0 < kernels < 0.5 * total
+    assert leaves[b"engine::deep"] and any(leaf.endswith(b"_[k]") for leaf in leaves)
     # perf report's own weights, which are by the places executed.
     reported = json.loads(run("check", "--format", "json", data).stdout)["events"][0]
-    difference = sum(abs(row["folded"] - row["reported"]) for row in reported["differences"])
-    assert difference < 0.01 * total
+    apart = sum(abs(row["folded"] - row["reported"]) for row in reported["differences"])
+    assert apart < 0.01 * total
+
+
+def test_two_thousand_frames_of_a_copied_stack(build: Any, tmp_path: Path) -> None:
+    # A level takes 16 bytes without frame pointers, and perf copies 65,528 at most.
+    options = ["-e", "cpu-clock", "--call-graph", "dwarf,65528", "-F", "199"]
+    data = record(tmp_path / "perf.data", options, build("nofp"), "500", "deep", "2000")
+    ours = direct(data)
+    deepest = max(ours, key=lambda stack: stack.count(b"engine::deep"))
+    assert deepest.count(b"engine::deep") == 2001
+    assert deepest.startswith(b"my_pool:12_x;_start;")
+    assert difference(ours, by_text(data)) < 0.02
+    kept = direct(data, "--max-depth", "100")
+    assert sum(kept.values()) == sum(ours.values())
+    assert max(stack.count(b";") for stack in kept) == 100
+
+
+def test_a_command_with_a_line_feed(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "999"], build("fp"), "200", "newline")
+    named = [stack for stack in direct(data) if stack.startswith(b"two_lines;")]
+    assert named
+    assert "cpu-clock: total equal" in checked(data)
+
+
+# Of some 600 faults each second one is a sample: one that perf names otherwise is 0.3 % of the weight.
+@pytest.mark.parametrize("options", [["-F", "99"], ["-c", "2"]], ids=["F99", "c2"])
+def test_page_faults_whose_periods_vary_or_not(build: Any, tmp_path: Path, options: list[str]) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "page-faults", "-g", *options], build("fp"), "400")
+    ours = direct(data)
+    # Half of a small program's page faults are the loader's, whose stubs of functions chosen at run time perf calls
+    # `@plt`, without a name.
+    assert difference(ours, by_text(data)) < 0.02
+    assert "page-faults: total equal" in checked(data)
+    found = stats(data, tmp_path)
+    if options[0] == "-c":
+        assert (found["period_min"], found["period_max"]) == (2, 2)
+    else:
+        assert found["period_min"] < found["period_max"]
+    assert found["weight"] == sum(ours.values())
+
+
+def test_lost_samples_are_told_and_those_that_came_are_all_counted(build: Any, tmp_path: Path) -> None:
+    # Sixteen stacks fill the buffer, and perf does not empty it while the program runs for a hundred samples.
+    options = ["-e", "cpu-clock", "-F", "5000", "-m", "64", "--call-graph", "dwarf,16384"]
+    data = tmp_path / "perf.data"
+    with recording(data, options, build("nofp"), "1500") as (perf, program):
+        perf.send_signal(signal.SIGSTOP)
+        begun = cpu_ns(program)
+        until(lambda: cpu_ns(program) >= begun + 20_000_000, every=0.001)
+        perf.send_signal(signal.SIGCONT)
+    found = stats(data, tmp_path)
+    assert found["samples"] > 0 and found["lost_samples"] > 0
+    assert b"perf lost" in run(data).stderr
+    argv = ["perf", "script", "--no-inline", "--show-lost-events", "-i", str(data)]
+    text = subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
+    by_lines = run("stats", "--format", "json", stdin=text).stdout
+    # The kernel says what it lost when there is room again: what was lost at the end is in perf's own count alone.
+    lines = sum(int(count) for count in re.findall(rb"PERF_RECORD_LOST lost (\d+)", text))
+    assert 0 < lines <= found["lost_samples"]
+    assert f'"lost_samples": {lines}'.encode() in by_lines
+    assert f'"weight": {found["weight"]}'.encode() in by_lines
+    assert "cpu-clock: total equal" in checked(data)
+
+
+def test_a_recording_cut_at_any_byte_keeps_what_came_before(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", CHAINS, build("fp"), "200")
+    whole = data.read_bytes()
+    total = sum(direct(data).values())
+    # Before the end of the samples, in the header and the features, and anywhere.
+    chosen = sorted({8, 100, len(whole) * 9 // 10, len(whole) - 1, *random.Random(47).sample(range(len(whole)), 40)})
+    before = 0
+    for end in chosen:
+        cut = tmp_path / "cut.data"
+        cut.write_bytes(whole[:end])
+        done = run("--no-inlines", cut)
+        where = f"{end} bytes of {len(whole)}"
+        assert done.returncode == 1, where
+        assert re.search(rb"byte \d+|ends after|no samples|nothing can be read", done.stderr), (where, done.stderr)
+        weight = sum(stacks(done.stdout).values())
+        assert before <= weight <= total, where
+        before = weight

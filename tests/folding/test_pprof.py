@@ -1,4 +1,4 @@
-"""The pprof that stackfold writes, read back by google/pprof itself."""
+"""The pprof that stackfold writes, read back by the pprof that comes with Go."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from collectors.perf import Plan, record_for
 from folding.stackfold import fold, stackfold_binary
 from ground.results.files import Files
 from ground.system.process import Children
-from tests.folding.recordings import record, stats
+from tests.folding.recordings import CHAINS, record, stats
 from tests.places import RECORDINGS
 
-pytestmark = pytest.mark.needs("go")
+pytestmark = [pytest.mark.long, pytest.mark.needs("go")]
 
-PPROF = "github.com/google/pprof@v0.0.0-20260906184651-6331bc6350fe"
 CAPTURE = RECORDINGS / "readrandom_fp.txt"
 
 
 @pytest.fixture(scope="module")
 def pprof(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, built from the module by Go's own client."""
-    directory = tmp_path_factory.mktemp("go")
-    subprocess.run(["env", f"GOBIN={directory}", "go", "install", PPROF], check=True)
-    return directory / "pprof"
+    path = tmp_path_factory.mktemp("go") / "pprof"
+    subprocess.run(["env", "GOPROXY=off", "go", "build", "-o", path, "cmd/pprof"], check=True)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +89,7 @@ def test_the_profile_that_a_run_keeps_opens_with_its_total(
 
 @pytest.mark.needs("perf")
 def test_a_recording_gives_build_ids_addresses_and_inlined_lines(pprof: Path, build: Any, tmp_path: Path) -> None:
-    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], build("debug"), "300")
+    data = record(tmp_path / "perf.data", CHAINS, build("debug"), "300")
     subprocess.run([stackfold_binary(), "-q", str(data), "-o", str(tmp_path / "out.pb.gz")], check=True)
     raw = _ask(pprof, "-raw", tmp_path / "out.pb.gz")
     notes = subprocess.run(["readelf", "-n", build("debug")], check=True, capture_output=True, text=True).stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.perf import Plan, Recording, record_for
+from collectors.perf import Plan, Recording
 from folding.stackfold import fold
 from ground.errors import MeasurementError
 from ground.results.files import Files
@@ -18,26 +18,32 @@ from ground.text.progress import Reporter
 from tests.folding.recordings import cpu_ns
 from tests.until import until
 
-pytestmark = pytest.mark.needs("perf")
-
+LONG, PERF = pytest.mark.long, pytest.mark.needs("perf")
 # Two processes of one program run the same symbols, for different lengths of time.
 PROGRAM = "while True: sum(range(1000))"
 
 _COMM = 3  # a record that is no sample
 
 
+def record_each(plan: Plan, data: Path, *pids: int) -> None:
+    """Until each has had 0.3 s on a CPU."""
+    with Children() as children:
+        recording = Recording(children, plan, [pids[0]], data, data.with_name("log"))
+        with attached(recording, Reporter(quiet=True)):
+            recording.open()
+            wanted = [(pid, cpu_ns(pid) + 3 * 10**8) for pid in pids]
+            until(lambda: all(cpu_ns(pid) >= ns for pid, ns in wanted))
+            recording.close()
+
+
+@LONG
+@PERF
 @pytest.mark.parametrize("callgraph", ["fp", "dwarf"])
 def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_path: Path, callgraph: str) -> None:
     processes = [subprocess.Popen(["python3", "-c", PROGRAM]) for _ in range(2)]
     try:
-        with Children() as children:
-            plan = Plan("cpu-clock", 499, "system", callgraph, ())
-            recording = Recording(children, plan, [processes[0].pid], tmp_path / "perf.data", tmp_path / "log")
-            with attached(recording, Reporter(quiet=True)):
-                recording.open()
-                begun = [cpu_ns(process.pid) for process in processes]
-                until(lambda: min(cpu_ns(one.pid) - ns for one, ns in zip(processes, begun, strict=True)) >= 3 * 10**8)
-                recording.close()
+        plan = Plan("cpu-clock", 499, "system", callgraph, ())
+        record_each(plan, tmp_path / "perf.data", *(process.pid for process in processes))
     finally:
         for process in processes:
             process.kill()
@@ -70,12 +76,13 @@ def test_a_recording_that_is_none_is_refused_with_its_name_and_perfs_words(tmp_p
     assert not (tmp_path / Files.PROFILE).exists()
 
 
+@LONG
+@PERF
 def test_a_recording_that_perf_report_gives_up_on_is_folded_and_says_why_it_is_unchecked(
     burner: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "perf.data"
-    with Children() as children:
-        record_for(children, Plan("cpu-clock", 199, "system", "fp", ()), burner.pid, path, 0.5)
+    record_each(Plan("cpu-clock", 199, "system", "fp", ()), path, burner.pid)
     data = bytearray(path.read_bytes())
     # Its header gives the offset of the records; one that is no sample gets the number of an event that does not exist,
     # as Linux 6.18 writes them where BPF programs come and go.
@@ -96,8 +103,9 @@ def test_a_recording_that_perf_report_gives_up_on_is_folded_and_says_why_it_is_u
     assert folded.statistics.weight == sum(stack.weight for stack in folded.each_stack()) > 0
 
 
+@LONG
+@PERF
 def test_a_process_without_samples_is_refused(burner: subprocess.Popen[str], tmp_path: Path) -> None:
-    with Children() as children:
-        record_for(children, Plan("cpu-clock", 199, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 0.3)
+    record_each(Plan("cpu-clock", 199, "process", "fp", ()), tmp_path / "perf.data", burner.pid)
     with pytest.raises(MeasurementError, match="passed --only-pid"):
         fold(tmp_path / "perf.data", tmp_path, [1])

@@ -63,7 +63,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 
 @pytest.mark.needs("perf", "debuginfod")
-@pytest.mark.slow
+@pytest.mark.long
 def test_names_come_from_a_server_that_is_named_and_stay(
     server: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from folding.stackfold import stackfold_binary
-from tests.folding.recordings import direct, record, stacks
+from tests.folding.recordings import direct, record, record_while_it_runs, stacks
 from tests.folding.test_symbol_files import command
 
-pytestmark = pytest.mark.needs("perf")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 NOBODY = 65534
 # What would wait for a pipe's writer waits for ever.
@@ -121,8 +121,7 @@ def test_a_map_of_the_process_own_user_is_believed_while_the_process_is_there(bu
     with subprocess.Popen(argv, user=NOBODY, group=NOBODY, extra_groups=[], pass_fds=[program]) as process:
         path = Path(f"/tmp/perf-{process.pid}.map")
         try:
-            perf = ["perf", "record", "-q", *OPTIONS, "-o", str(data), "-p", str(process.pid), "--", "sleep", "0.5"]
-            subprocess.run(perf, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+            record_while_it_runs(data, [*OPTIONS, "-p", str(process.pid)], process.pid)
             assert path.stat().st_uid == NOBODY
             assert b";a->b " in fold(data)[1]
         finally:

@@ -12,7 +12,7 @@ import pytest
 from tests.folding.recordings import direct, record, stats
 from tests.programs import FRAMES, compiled
 
-pytestmark = pytest.mark.needs("perf")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 _TWO_THREADS = """
 #include <pthread.h>
@@ -61,21 +61,16 @@ def test_a_stack_that_ends_in_a_function_that_returns_is_incomplete_with_and_wit
     assert stats(data, tmp_path)["incomplete_weight"] == named["incomplete_weight"] > 0.9 * named["weight"]
 
 
-@pytest.mark.parametrize("place", ["perf", "debuginfod"])
-def test_names_that_a_tool_has_fetched_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_names_that_perf_has_kept_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(_TWO_THREADS, tmp_path / "threads", *FRAMES, "-pthread", "-Wl,--build-id")
     data = record(tmp_path / "perf.data", ["-N", "-e", "cpu-clock", "-F", "999", "-g"], program, "1000")
     named, full = direct(data), shutil.copy(program, tmp_path / "full")
     subprocess.run(["strip", program], check=True)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "fetched"))
     assert not any(b";main" in stack for stack in direct(data))
     notes = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
     (build_id,) = re.findall("Build ID: ([0-9a-f]+)", notes)
-    kept = {
-        "perf": tmp_path / ".debug" / ".build-id" / build_id[:2] / build_id[2:] / "debug",
-        "debuginfod": tmp_path / "fetched" / build_id / "debuginfo",
-    }[place]
+    kept = tmp_path / ".debug" / ".build-id" / build_id[:2] / build_id[2:] / "debug"
     kept.parent.mkdir(parents=True)
     shutil.copy(full, kept)
     assert direct(data) == named
