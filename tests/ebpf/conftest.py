@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.ebpf.writers import Writer
-from tests.programs import FRAMES, built, compiled
+from tests.ebpf.windows import Standin
+from tests.ebpf.writers import Writer, calls_of
+from tests.programs import FRAMES, compiled
+from tests.recorded_run import made_once
 from tests.until import until
 from tests.workloads.jars import host_library
 
@@ -26,8 +29,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 Build = Callable[..., Path]
 
 
-@dataclass(frozen=True)
-class Disk:
+class Disk(NamedTuple):
     """A block device and its number."""
 
     path: str
@@ -39,17 +41,59 @@ def disk_of(path: str) -> Disk:
     return Disk(path, (os.major(device), os.minor(device)))
 
 
+def _written(path: Path, size: int) -> Path:
+    """A file of real data, which is on the disk."""
+    with path.open("wb") as file:
+        file.write(os.urandom(1 << 20) * (size >> 20))
+        file.flush()
+        os.fsync(file.fileno())
+    return path
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _written(tmp_path_factory.mktemp("image") / "disk.img", _SIZE)
+
+
 @pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Disk]:
+def loop(image: Path) -> Iterator[Disk]:
     """A loop device over 64 MiB of real data, which it reads with O_DIRECT: its reads are those of a disk."""
-    image = tmp_path / "disk.img"
-    image.write_bytes(os.urandom(1 << 20) * (_SIZE >> 20))
     done = _run("losetup", "--find", "--show", "--partscan", "--direct-io=on", str(image))
     path = done.stdout.strip()
     try:
         yield disk_of(path)
     finally:
         _run("losetup", "--detach", path)
+
+
+@contextlib.contextmanager
+def mounted(device: Path | str, place: Path, features: str, *options: str) -> Iterator[Path]:
+    """A new ext4 on a device, or in a file, on which nobody writes but who is told of it."""
+    made = ["-E", "lazy_itable_init=0,lazy_journal_init=0", "-N", "1024", "-O", features]
+    _run("mkfs.ext4", "-q", *made, str(device))
+    place.mkdir()
+    _run("mount", *options, str(device), str(place))
+    try:
+        yield place
+    finally:
+        _run("umount", str(place))
+
+
+@contextlib.contextmanager
+def mounted_file(directory: Path, features: str = "has_journal") -> Iterator[Path]:
+    """The same of 512 MiB on a loop device, which goes with its mount."""
+    image = directory / "image"
+    with image.open("wb") as file:
+        file.truncate(512 << 20)
+    with mounted(image, directory / "mounted", features, "-o", "loop") as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def own_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory of a file system that nobody else uses."""
+    with mounted_file(tmp_path_factory.mktemp("own-disk")) as place:
+        yield place
 
 
 @pytest.fixture
@@ -64,8 +108,7 @@ def zram() -> Iterator[Disk]:
         Path("/sys/class/zram-control/hot_remove").write_text(number)
 
 
-@dataclass(frozen=True)
-class FioCounts:
+class FioCounts(NamedTuple):
     """What fio says it did: reads and writes of all jobs."""
 
     reads: int
@@ -83,30 +126,47 @@ def run_fio(disk: Disk, *options: str, shell: subprocess.Popen[str] | None = Non
     )
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A file of 16 MiB to read with O_DIRECT."""
-    path = tmp_path / "data"
-    path.write_bytes(os.urandom(1 << 20) * 16)
-    return path
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of 16 MiB to read with O_DIRECT; nobody writes to it."""
+    return _written(tmp_path_factory.mktemp("data") / "data", 16 << 20)
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compile_once(shared: Path) -> Build:
+    """`compile_once(source, *flags)`: a program of SOURCES, which one worker compiles for all."""
+
+    def compile_once(source: str, *flags: str) -> Path:
+        name = source.partition(".")[0]
+
+        def make(place: Path) -> None:
+            compiled(SOURCES / source, place / name, "-Wall", "-Werror", *flags)
+
+        words = (flag.strip("-") for flag in flags if "/" not in flag)
+        return made_once(shared, "-".join(("ebpf", name, *words)), make) / name
+
+    return compile_once
+
+
+@pytest.fixture(scope="session")
+def program(compile_once: Build) -> Path:
     """waiting.c, with frame pointers, so that its callers are seen."""
-    return built(tmp_path_factory, SOURCES / "waiting.c", *FRAMES, "-pthread")
+    return compile_once("waiting.c", *FRAMES, "-pthread")
 
 
 @pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """`build(shape, *flags)`: the stand-in engine of a shape; each is built once."""
+def build(compile_once: Build) -> Build:
+    """`build(*flags)`: the stand-in engine, with frame pointers."""
+    return functools.partial(compile_once, "standin.cc", "-O2", *FRAMES[1:], "-pthread")
 
-    @functools.cache
-    def make(shape: int, *flags: str) -> Path:
-        target = tmp_path_factory.mktemp("standin") / f"standin{shape}"
-        return compiled(SOURCES / "standin.cc", target, "-O2", f"-DSHAPE={shape}", *flags, "-pthread")
 
-    return make
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, build: Build, data: Path) -> Iterator[Standin]:
+    """The stand-in engine of shape 1: `parametrize("engine", [(shape, *flags)], indirect=True)` for another one."""
+    shape, *flags = getattr(request, "param", (1,))
+    engine = Standin(build(*flags), data, shape=shape)
+    yield engine
+    engine.kill()
 
 
 @pytest.fixture
@@ -115,7 +175,7 @@ def start(program: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def begin(*modes: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen([program, "120", *modes], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([program, "3600", *modes], stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout is not None
         assert int(process.stdout.readline()) == process.pid
@@ -131,9 +191,8 @@ StartWriter = Callable[..., Writer]
 
 
 @pytest.fixture(scope="session")
-def writer_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("writer") / "writer"
-    return compiled(SOURCES / "writer.c", target, *FRAMES, "-Wall", "-rdynamic", "-pthread", host_library())
+def writer_program(compile_once: Build) -> Path:
+    return compile_once("writer.c", *FRAMES, "-rdynamic", "-pthread", str(host_library()))
 
 
 @pytest.fixture
@@ -151,30 +210,25 @@ def start_writer(writer_program: Path, tmp_path: Path) -> Iterator[StartWriter]:
 
 
 DB_FLAGS = [
-    "--num=200000",
-    "--key_size=20",
-    "--value_size=400",
-    "--block_size=8192",
-    "--block_align=1",
-    "--compression_type=none",
-    "--cache_index_and_filter_blocks=1",
-    "--bloom_bits=10",
-    "--write_buffer_size=16777216",
+    "--num=100000", "--key_size=20", "--value_size=400", "--block_size=8192", "--block_align=1",
+    "--compression_type=none", "--cache_index_and_filter_blocks=1", "--bloom_bits=10", "--write_buffer_size=16777216",
     "--target_file_size_base=16777216",
-]
+]  # fmt: skip
 # A cache of a few blocks: nearly every query reads.
 DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
 # Parameters of `reader`: pytest shares a reader between tests whose parameter is the same object.
-ONE_READER, FOUR_READERS, EIGHT_READERS = (1, *DIRECT), (4, *DIRECT), (8, *DIRECT)
+ONE_READER, FOUR_READERS = (1, *DIRECT), (4, *DIRECT)
 
 
 @pytest.fixture(scope="session")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A RocksDB of 80 MB."""
-    path = tmp_path_factory.mktemp("rocksdb") / "db"
-    command = ["db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={path}", "--disable_wal=1", *DB_FLAGS]
-    subprocess.run(command, check=True, capture_output=True)
-    return path
+def db(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RocksDB of 40 MB: one process may open it, so each worker has a copy."""
+
+    def make(place: Path) -> None:
+        _run("db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={place}", "--disable_wal=1", *DB_FLAGS)
+
+    copy = tmp_path_factory.mktemp("rocksdb") / "db"
+    return Path(shutil.copytree(made_once(shared, "ebpf-db", make), copy))
 
 
 @pytest.fixture(scope="module")
@@ -190,16 +244,11 @@ def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
         [*command, "--duration=600", *DB_FLAGS, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        until(lambda: _cpu_seconds(process.pid) >= 1.0, process)
+        until(lambda: calls_of(process.pid, "syscr") > 3000, process)
         yield process.pid
     finally:
         process.kill()
         process.wait()
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -1,14 +1,19 @@
 // A stand-in for an engine, whose every query is asked for: a line on standard input is one order, answered by one line.
-//   FILE is read with O_DIRECT, blocks of 8 KiB at random.
+//   standin FILE [SHAPE]: FILE is read with O_DIRECT, blocks of 8 KiB at random.
 //   "go"      queries that read once, until "stop" (answered with their number)
-//   "K N"     N queries of kind K: answered with K reads; of kind -1 with one read of all of the file, of kind -2
-//             with one read that another thread answers 200 us later, of kind -3 with a page of the file that is mapped
+//   "K N"     N queries of kind K, answered with N: of K reads, or
+//             -1 one read of all of the file           -2 one read that another thread answers 200 us later
+//             -3 a page of the file that is mapped     -4 sleeps 5 ms       -5 computes 1 to 3 ms     -6 computes 20 ms
+//             -7 takes a mutex which the thread `holder` has for 2 ms
 //   "churn T N"  T threads, one after the other, N queries of one read each
 // SHAPE says who calls whom: 1 the overload with a timestamp, 2 the one without, which calls the one with, 3 GetImpl
 // alone (Get was inlined), 4 MultiGet, whose overload calls the other one.
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,6 +23,65 @@
 #include <thread>
 
 #define OUT_OF_LINE __attribute__((noinline, noclone))
+#define LAST asm volatile("" ::: "memory") /* no tail call: the caller is to be on the stack */
+
+static int lock_asked[2], lock_held[2];
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+
+/* The C library keeps no frame pointer, so that the caller of its functions is on no stack. */
+OUT_OF_LINE void pause_us(unsigned us) {
+  usleep(us);
+  LAST;
+}
+
+static void hold() {
+  prctl(PR_SET_NAME, "holder");
+  char question;
+  while (read(lock_asked[0], &question, 1) == 1) {
+    pthread_mutex_lock(&held);
+    if (write(lock_held[1], "!", 1) != 1) exit(3);
+    pause_us(2000);
+    pthread_mutex_unlock(&held);
+  }
+}
+
+OUT_OF_LINE void planted_nap() {
+  pause_us(5000);
+  LAST;
+}
+
+static void compute(long ns) {
+  timespec begun, now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
+  do {
+    for (volatile int turn = 0; turn < 10000; turn = turn + 1) {}
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  } while ((now.tv_sec - begun.tv_sec) * 1000000000L + now.tv_nsec - begun.tv_nsec < ns);
+}
+
+OUT_OF_LINE void usual_spin() {
+  static thread_local unsigned seed = 17;
+  compute(1000000 + rand_r(&seed) % 2000000);
+  LAST;
+}
+
+OUT_OF_LINE void planted_spin() {
+  compute(20000000);
+  LAST;
+}
+
+OUT_OF_LINE void take_it() {
+  pthread_mutex_lock(&held);
+  pthread_mutex_unlock(&held);
+  LAST;
+}
+
+OUT_OF_LINE void planted_lock() {
+  char answer;
+  if (write(lock_asked[1], "?", 1) != 1 || read(lock_held[0], &answer, 1) != 1) exit(3);
+  take_it();
+  LAST;
+}
 
 namespace rocksdb {
 struct ReadOptions {};
@@ -36,7 +100,7 @@ class RandomAccessFileReader {
 };
 OUT_OF_LINE long RandomAccessFileReader::Read(unsigned long offset, size_t n, char* scratch) const {
   long got = pread(fd, scratch, n, (long)offset);
-  asm volatile("" ::: "memory");
+  LAST;
   return got;
 }
 
@@ -52,36 +116,46 @@ OUT_OF_LINE int DBImpl::GetImpl(const ReadOptions&, const Slice& key, PinnableSl
   static thread_local char* buffer = static_cast<char*>(aligned_alloc(4096, kBlock));
   static thread_local unsigned seed = 17;
   RandomAccessFileReader reader;
-  if (key.kind == -3) {
-    // A page of each block, and none that is in the page cache.
-    static volatile char* mapped = nullptr;
-    static size_t next = 0;
-    if (!mapped) {
-      if (fsync(fd) || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED)) exit(3);
-      mapped = static_cast<char*>(mmap(nullptr, blocks * kBlock, PROT_READ, MAP_SHARED, fd, 0));
-      if (mapped == MAP_FAILED || madvise((void*)mapped, blocks * kBlock, MADV_RANDOM)) exit(3);
+  char answer = 0;
+  switch (key.kind) {
+    case -1: {
+      static char* whole = static_cast<char*>(aligned_alloc(4096, blocks * kBlock));
+      if (reader.Read(0, blocks * kBlock, whole) != (long)(blocks * kBlock)) exit(3);
+      break;
     }
-    (void)mapped[next++ % blocks * kBlock];
-  } else if (key.kind == -2) {
-    char answer = 0;
-    if (write(asked[1], "?", 1) != 1 || read(answered[0], &answer, 1) != 1) exit(3);
-  } else if (key.kind < 0) {
-    static char* whole = static_cast<char*>(aligned_alloc(4096, blocks * kBlock));
-    if (reader.Read(0, blocks * kBlock, whole) != (long)(blocks * kBlock)) exit(3);
+    case -2:
+      if (write(asked[1], "?", 1) != 1 || read(answered[0], &answer, 1) != 1) exit(3);
+      break;
+    case -3: {
+      // A page of each block, and none that is in the page cache.
+      static volatile char* mapped = nullptr;
+      static size_t next = 0;
+      if (!mapped) {
+        if (fsync(fd) || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED)) exit(3);
+        mapped = static_cast<char*>(mmap(nullptr, blocks * kBlock, PROT_READ, MAP_SHARED, fd, 0));
+        if (mapped == MAP_FAILED || madvise((void*)mapped, blocks * kBlock, MADV_RANDOM)) exit(3);
+      }
+      (void)mapped[next++ % blocks * kBlock];
+      break;
+    }
+    case -4: planted_nap(); break;
+    case -5: usual_spin(); break;
+    case -6: planted_spin(); break;
+    case -7: planted_lock(); break;
   }
   for (int i = 0; i < key.kind; i++)
     if (reader.Read((rand_r(&seed) % blocks) * kBlock, kBlock, buffer) != (long)kBlock) exit(3);
-  asm volatile("" ::: "memory");
+  LAST;
   return key.kind;
 }
 OUT_OF_LINE int DBImpl::Get(const ReadOptions& o, ColumnFamilyHandle*, const Slice& key, PinnableSlice* v, std::string*) {
   int done = GetImpl(o, key, v);
-  asm volatile("" ::: "memory");
+  LAST;
   return done;
 }
 OUT_OF_LINE int DBImpl::Get(const ReadOptions& o, ColumnFamilyHandle* f, const Slice& key, PinnableSlice* v) {
   int done = Get(o, f, key, v, nullptr);
-  asm volatile("" ::: "memory");
+  LAST;
   return done;
 }
 OUT_OF_LINE int DBImpl::MultiGet(const ReadOptions&, const Slice& key, bool) {
@@ -92,10 +166,12 @@ OUT_OF_LINE int DBImpl::MultiGet(const ReadOptions&, const Slice& key, bool) {
 }
 OUT_OF_LINE int DBImpl::MultiGet(const ReadOptions& o, const Slice& key) {
   int done = MultiGet(o, key, false);
-  asm volatile("" ::: "memory");
+  LAST;
   return done;
 }
 }  // namespace rocksdb
+
+static int shape = 1;
 
 static void query(int kind) {
   rocksdb::DBImpl db;
@@ -103,22 +179,23 @@ static void query(int kind) {
   rocksdb::ColumnFamilyHandle family;
   rocksdb::PinnableSlice value;
   rocksdb::Slice key{kind};
-#if SHAPE == 1
-  db.Get(options, &family, key, &value, nullptr);
-#elif SHAPE == 2
-  db.Get(options, &family, key, &value);
-#elif SHAPE == 3
-  db.GetImpl(options, key, &value);
-#else
-  db.MultiGet(options, key);
-#endif
+  if (shape == 1)
+    db.Get(options, &family, key, &value, nullptr);
+  else if (shape == 2)
+    db.Get(options, &family, key, &value);
+  else if (shape == 3)
+    db.GetImpl(options, key, &value);
+  else
+    db.MultiGet(options, key);
 }
 
 int main(int argc, char** argv) {
   rocksdb::fd = open(argv[1], O_RDONLY | O_DIRECT);
   if (argc < 2 || rocksdb::fd < 0) return 2;
   rocksdb::blocks = (size_t)lseek(rocksdb::fd, 0, SEEK_END) / rocksdb::kBlock;
-  if (pipe(rocksdb::asked) || pipe(rocksdb::answered)) return 2;
+  if (argc > 2) shape = atoi(argv[2]);
+  if (pipe(rocksdb::asked) || pipe(rocksdb::answered) || pipe(lock_asked) || pipe(lock_held)) return 2;
+  std::thread(hold).detach();
   std::thread([] {
     char question;
     while (read(rocksdb::asked[0], &question, 1) == 1) {

@@ -70,10 +70,8 @@ def test_what_was_traced_has_to_be_what_the_device_did() -> None:
     few = said(replace(io_latency(), diskstats=disk(5000)))["coverage"]
     assert few.verdict is Verdict.FAILED and few.value == "507 reads of 5,000 in diskstats"
     assert said(replace(io_latency(), diskstats=disk(540), backend="bpftrace"))["coverage"].verdict is Verdict.WARN
-    assert (
-        said(replace(io_latency(), diskstats=disk(400, 600)))["coverage"].value
-        == "507 reads of 400 to 600 in diskstats"
-    )
+    between = said(replace(io_latency(), diskstats=disk(400, 600)))["coverage"]
+    assert between.value == "507 reads of 400 to 600 in diskstats"
     assert said(replace(io_latency(), diskstats=None))["coverage"].verdict is Verdict.NOTE
 
 
@@ -115,13 +113,8 @@ def test_a_ladder_by_bpftrace_begins_at_the_call_and_counts_what_it_lost() -> No
     )  # fmt: skip
     before, after = (DiskStats("sda1", DiskCounts(DiskCount(n, 0, 0, 2 * n), *[DiskCount()] * 3)) for n in (100, 130))
     found = decode_ladder(text, 42, (1000, 2000), ({(8, 1): before}, {(8, 1): after}))
-    assert (found.start, found.queries, found.followed, found.threads, found.process_ended) == (
-        "syscall",
-        12,
-        12,
-        2,
-        True,
-    )
+    assert (found.start, found.process_ended) == ("syscall", True)
+    assert (found.queries, found.followed, found.threads) == (12, 12, 2)
     (stage,) = found.stages
     assert (stage.name, stage.count, stage.sum_ns, stage.mean_ns) == ("device", 10, 600_000, 60_000)
     assert found.losses == {"collided": 0, "async_calls": 0, "lost_rung": 1}
@@ -150,7 +143,8 @@ def test_what_the_kernel_counted_in_a_window_lies_between_its_edges() -> None:
 def test_a_device_is_known_by_its_number() -> None:
     with pytest.raises(UsageError, match="4095:7 is no block device"):
         device_of_number(4095, 7)
-    numbers = [path.name for path in Path("/sys/dev/block").iterdir()]
+    # Loop devices and zrams come and go with tests beside this one.
+    numbers = [path.name for path in Path("/sys/dev/block").iterdir() if "virtual" not in path.resolve().parts]
     for major, minor in (map(int, name.split(":")) for name in numbers):
         device = device_of_number(major, minor)
         assert Path(f"/sys/dev/block/{major}:{minor}").resolve().name == device.name

@@ -49,11 +49,12 @@ def test_decoded_rows_add_up_what_is_one_operation() -> None:
     assert [sum(n for _, _, n in piece.process) for piece in latency.slices] == [3, 1]
 
 
+@pytest.mark.long
 @pytest.mark.needs("bpftrace")
-@pytest.mark.parametrize("name", ["iolat", "ladder_read", "runqlat"])
-def test_the_shortest_may_be_long(name: str) -> None:
+def test_the_shortest_may_be_long() -> None:
     """bpftrace 0.17 drops a minimum of 2^32 and more, and with it its key: a disk that stalled for 5 s was a crash."""
-    (held,) = set(re.findall(r"_shortest\[.*\] = (.*);", script(name).read_text(encoding="utf-8")))
+    texts = [script(name).read_text(encoding="utf-8") for name in ("iolat", "ladder_read", "runqlat")]
+    ((held,),) = {tuple(set(re.findall(r"_shortest\[.*\] = (.*);", text))) for text in texts}
     counts = " ".join(f"$ns = (uint64){seconds}000000000; @a = {held};" for seconds in (7, 5, 6))
     program = f"BEGIN {{ {counts} exit(); }}"
     done = subprocess.run(["bpftrace", "-f", "json", "-e", program], capture_output=True, text=True, check=True)
@@ -75,10 +76,8 @@ def test_a_key_that_one_map_lacks_is_left_out(part: str) -> None:
         "wait_max": [(("1",), 40), (("2",), 45)],
     }
     both = read_histograms(maps, "wait", int)
-    assert [(both[row].count, both[row].sum_ns, both[row].least_ns, both[row].most_ns) for row in (1, 2)] == [
-        (2, 80, 40, 40),
-        (4, 170, 41, 45),
-    ]
+    figures = [(both[row].count, both[row].sum_ns, both[row].least_ns, both[row].most_ns) for row in (1, 2)]
+    assert figures == [(2, 80, 40, 40), (4, 170, 41, 45)]
     lacking = {**maps, f"wait_{part}": [entry for entry in maps[f"wait_{part}"] if entry[0] != ("1",)]}
     assert read_histograms(lacking, "wait", int) == {2: both[2]}
     # Keys that are one row: what is left out of it is all that the lacking key held.
@@ -107,9 +106,8 @@ def test_a_key_that_one_map_lacks_is_a_loss() -> None:
 
 
 def test_words_leave_out_the_limit_that_does_not_matter() -> None:
-    assert words_of("ERROR: couldn't set RLIMIT_MEMLOCK for bpftrace\n\nERROR: tracepoint not found\n") == (
-        "ERROR: tracepoint not found"
-    )
+    said = "ERROR: couldn't set RLIMIT_MEMLOCK for bpftrace\n\nERROR: tracepoint not found\n"
+    assert words_of(said) == "ERROR: tracepoint not found"
 
 
 def test_buckets_follow_one_another() -> None:

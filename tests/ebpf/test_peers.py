@@ -1,41 +1,89 @@
-"""Off-CPU and run-queue figures against libbpf-tools in one window, and the bpftrace scripts as a user runs them."""
+"""Our programs against those of others: the bpftrace scripts as a user runs them, and by hand figures of both."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from ebpf.bpftrace import script
+from ebpf.bpftrace import BpftraceRun, read_maps, script
+from ebpf.iolat import IoLatencyRequest, io_latency_observer
+from ebpf.iolat_bcc import parse_biolatency
+from ebpf.ladder import LadderRequest, ladder_observer
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
+from ground.results.io_latency import read_io_latency
+from ground.results.ladder import STAGES, read_ladder
 from ground.results.off_cpu import read_off_cpu, read_run_queue
 from ground.system.observer import Observer
 from ground.system.process import Children
-from tests.ebpf.conftest import Start
+from tests.ebpf.conftest import FOUR_READERS, Build, Disk, Start, run_fio
+from tests.ebpf.windows import FEW, Load, Standin
+from tests.figures import Report
 from tests.until import until
 
 pytestmark = pytest.mark.needs("co-re")
 
-_SECONDS = 2.0
+_SECONDS = 5.0
 # In a mount namespace of its own, tracefs where the host has not mounted it.
 _TRACEFS = "[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; exec"
 
 
-@pytest.fixture
-def waiting(start: Start) -> int:
-    """The pid of a process whose threads sleep 2 ms at a time and contend for a lock."""
-    return start("sleep", "lock").pid
+def bpftrace(*words: str) -> str:
+    """What it printed."""
+    command = ["unshare", "--mount", "sh", "-c", f'{_TRACEFS} "$@"', "sh", "bpftrace", *words]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
 
 
-def beside(tool: Sequence[str], links: int, out: Path, observer: Callable[[Children], Observer]) -> str:
+@pytest.mark.long
+@pytest.mark.needs("bpftrace", "unshare")
+@pytest.mark.parametrize(
+    ("name", "maps"), [("offcpu", ("@off_ns[", "@sleeps[")), ("runqlat", ("@woken_us",))], ids=["offcpu", "runqlat"]
+)
+def test_a_script_prints_what_its_head_says(start: Start, name: str, maps: tuple[str, ...]) -> None:
+    printed = bpftrace(str(script(name)), str(start("sleep", "lock").pid), "1")
+    assert all(found in printed for found in maps), printed
+
+
+@pytest.mark.long
+@pytest.mark.needs("bpftrace")
+def test_the_ladder_for_people_has_parts_that_add_up(build: Build, data: Path, tmp_path: Path) -> None:
+    binary = build()
+    engine = Standin(binary, data)
+    symbols = subprocess.run(["nm", binary], capture_output=True, text=True, check=True).stdout
+    # As its head says to look for them.
+    (query,) = re.findall(r"\b_ZN7rocksdb6DBImpl3GetE\w*basic_string\w*$", symbols, re.MULTILINE)
+    (function,) = re.findall(r"\b_ZNK7rocksdb22RandomAccessFileReader4ReadE\w*$", symbols, re.MULTILINE)
+    try:
+        with Children() as children:
+            arguments = [engine.pid, binary, query, function, 0, "CONTROL"]
+            run = BpftraceRun(children, "ladder", arguments, tmp_path / "script.json")
+            run.attach()
+            run.open()
+            engine.query(f"1 {FEW}")
+            run.close()
+            run.detach()
+    finally:
+        engine.kill()
+    found = read_maps(run.text)
+    sums: Counter[str] = Counter()
+    for (name,), ns in found["ns"]:
+        sums[name.split()[1]] += ns
+    assert sums.pop("total") == sum(sums.values()) > 0 and list(STAGES) == sorted(sums, key=list(STAGES).index)
+    queries, odd = (sum(count for _, count in found.get(name, [])) for name in ("queries", "odd"))
+    assert 0 < queries <= queries + odd <= FEW
+
+
+def beside(tool: Sequence[str], links: int, out: Path, observer: Callable[[Children], Observer], load: Load) -> str:
     """What the tool printed of a window around ours: ours opens once it has all its `links` to events."""
     with Children() as children:
         ours = observer(children)
@@ -43,7 +91,7 @@ def beside(tool: Sequence[str], links: int, out: Path, observer: Callable[[Child
         peer = children.start(tool[0], list(tool), stdout=out, stop_signal=signal.SIGINT)
         until(lambda: _links(peer.pid) >= links, as_long_as=lambda: peer.running)
         ours.open()
-        time.sleep(_SECONDS)  # the window itself
+        load()
         ours.close()
         peer.stop()
         ours.detach()
@@ -55,94 +103,77 @@ def _links(pid: int) -> int:
         targets = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]  # noqa: PTH115 - not a path
     except OSError:
         return 0
-    return sum("bpf_link" in target or "bpf-link" in target for target in targets)
+    return sum("bpf_link" in target or "bpf-link" in target or "perf_event" in target for target in targets)
 
 
-@pytest.mark.alone
-@pytest.mark.needs("runqlat")
-def test_waits_for_a_cpu_are_those_of_runqlat(waiting: int, tmp_path: Path) -> None:
+def pause() -> None:
+    time.sleep(_SECONDS)  # the window itself
+
+
+@pytest.mark.by_hand
+@pytest.mark.needs("runqlat", "offcputime")
+def test_waits_beside_runqlat_and_offcputime(start: Start, tmp_path: Path, figure: Report) -> None:
+    pid = start("sleep", "lock").pid
+    queue, off = tmp_path / "queue.json", tmp_path / "off.json"
     text = beside(
-        ["runqlat", "-p", str(waiting), "86400"],
-        3,
-        tmp_path / "runqlat.txt",
-        lambda children: run_queue_observer(children, waiting, tmp_path / "queue.json"),
-    )
-    rows = [tuple(map(int, row)) for row in re.findall(r"^ *(\d+) -> (\d+) *: (\d+)", text, re.MULTILINE)]
-    theirs = sum(count for _, _, count in rows)
-    queue = read_run_queue(tmp_path / "queue.json")
-    ours = sum(wait.count for wait in queue.waits.values())
-    # Their window is the longer one, by what a tool takes to attach and to end.
-    assert 0 < ours <= theirs
-    seen = list(itertools.accumulate(count for _, _, count in rows))
-    low = next(low for (low, _, _), so_far in zip(rows, seen, strict=True) if so_far >= theirs / 2)
-    woken = queue.waits["woken"].percentile(50)
-    assert woken is not None
-    assert abs((low or 1).bit_length() - max(int(woken / 1e3), 1).bit_length()) <= 1
-
-
-@pytest.mark.alone
-@pytest.mark.needs("offcputime")
-def test_time_off_the_cpu_is_that_of_offcputime(waiting: int, tmp_path: Path) -> None:
+        ["runqlat", "-p", str(pid), "86400"], 3, tmp_path / "runqlat.txt",
+        lambda children: run_queue_observer(children, pid, queue), pause,
+    )  # fmt: skip
+    theirs = sum(int(count) for count in re.findall(r"^ *\d+ -> \d+ *: (\d+)", text, re.MULTILINE))
+    ours = sum(wait.count for wait in read_run_queue(queue).waits.values())
+    figure("waits for a CPU: ours of runqlat's", ours / theirs, expected="little below 1: its window is the longer one")
     text = beside(
-        ["offcputime", "-p", str(waiting), "86400"],
-        1,
-        tmp_path / "offcputime.txt",
-        lambda children: off_cpu_observer(children, waiting, tmp_path / "off.json", tmp_path / "off.data"),
-    )
+        ["offcputime", "-p", str(pid), "86400"], 1, tmp_path / "offcputime.txt",
+        lambda children: off_cpu_observer(children, pid, off, tmp_path / "off.data"), pause,
+    )  # fmt: skip
     theirs = sum(int(us) for us in re.findall(r"^ +(\d+)$", text, re.MULTILINE)) * 1000
-    off = read_off_cpu(tmp_path / "off.json")
     # It knows only what ended within its window: threads that blocked before and never ran are in ours alone.
-    moved = [thread for thread in off.threads if thread.voluntary > 10]
+    moved = [thread for thread in read_off_cpu(off).threads if thread.voluntary > 10]
     ours = sum(sum(thread.off_ns.values()) for thread in moved)
-    window = off.end_ns - off.start_ns
-    assert len(moved) == 3
-    assert 0.95 * ours < theirs < ours * 1.05 + 3 * window
+    figure("time off the CPU: ours of offcputime's", ours / theirs, expected="0.9 to 1")
 
 
-@pytest.mark.needs("bpftrace", "unshare")
-@pytest.mark.parametrize(
-    ("name", "maps"), [("offcpu", ("@off_ns[", "@sleeps[")), ("runqlat", ("@woken_us",))], ids=["offcpu", "runqlat"]
-)
-def test_a_script_prints_what_its_head_says(waiting: int, name: str, maps: tuple[str, ...]) -> None:
-    command = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        f'{_TRACEFS} "$@"',
-        "sh",
-        "bpftrace",
-        str(script(name)),
-        str(waiting),
-        "1",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    for found in maps:
-        assert found in done.stdout, done.stdout + done.stderr
+@pytest.mark.by_hand
+@pytest.mark.needs("loop", "biolatency", "fio")
+def test_requests_beside_biolatency_and_diskstats(loop: Disk, tmp_path: Path, figure: Report) -> None:
+    out, request = tmp_path / "iolat.json", IoLatencyRequest([os.getpid()], loop.number, children=True)
+    text = beside(
+        ["biolatency", "-F", "-d", Path(loop.path).name, "86400"], 2, tmp_path / "biolatency.txt",
+        lambda children: io_latency_observer(request, children, out),
+        lambda: run_fio(loop, "--rw=randread", "--bs=8k", "--io_size=80m"),
+    )  # fmt: skip
+    latency, theirs = read_io_latency(out), parse_biolatency(text)["read"][""]
+    read = latency.row("read", "process")
+    assert latency.diskstats is not None
+    mean = latency.diskstats.outer.read.mean_ns
+    figure("requests: ours of biolatency's", read.total.count / theirs.count, expected="0.98 to 1.02")
+    for percent in (50.0, 90.0, 99.0):
+        mine, other = read.device.percentile(percent), theirs.percentile(percent)
+        figure(
+            f"p{percent:g}, us by ours", (mine or 0) / 1e3, expected=f"{(other or 0) / 1e3:.4g}, within a factor of 2"
+        )
+    if mean and read.total.mean_ns:
+        figure("mean of a read: ours of diskstats'", read.total.mean_ns / mean, expected="0.98 to 1.02")
 
 
-@pytest.mark.needs("bpftrace", "unshare")
-@pytest.mark.parametrize("name", ["iolat", "ladder"])
-def test_a_script_is_one_that_bpftrace_understands(name: str) -> None:
-    """Parsed and checked against this kernel's tracepoints, not run: `iolat` is run by test_iolat."""
-    libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
-    arguments = {"iolat": ["1", "0", "8", "1", "0", "1"], "ladder": ["1", libc, "read", "write", "1"]}[name]
-    said = subprocess.run(["bpftrace", "--help"], capture_output=True, text=True, check=False)
-    # Since 0.21 -d names what to print, and ends nothing.
-    without_a_run = ["-d", "ast", "--dry-run"] if "--dry-run" in said.stdout + said.stderr else ["-d"]
-    command = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        f'{_TRACEFS} "$@"',
-        "sh",
-        "bpftrace",
-        *without_a_run,
-        str(script(name)),
-        *arguments,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "AST after: " in done.stdout + done.stderr
+@pytest.mark.by_hand
+@pytest.mark.needs("bpftrace", "db_bench")
+@pytest.mark.parametrize("reader", [FOUR_READERS], indirect=True)
+def test_the_ladder_beside_its_backend_in_bpftrace(reader: int, tmp_path: Path, figure: Report) -> None:
+    """The kernel skips a program of bpftrace's on a CPU that is in the middle of another."""
+    with Children() as children:
+        observers = [
+            ladder_observer(LadderRequest(reader, 1, "syscall", backend=name), children, tmp_path / f"{name}.json")
+            for name in ("co-re", "bpftrace")
+        ]
+        for step in ("attach", "open", "wait", "close", "detach"):
+            for observer in observers:
+                if step != "wait":
+                    getattr(observer, step)()
+            if step == "wait":
+                pause()
+    core, theirs = (read_ladder(tmp_path / f"{name}.json") for name in ("co-re", "bpftrace"))
+    figure("read calls: bpftrace's of ours", theirs.queries / core.queries, expected="0.98 to 1.02")
+    figure("of them whole", theirs.total.count / core.total.count, expected="0.75 to 1")
+    for ours, other in zip(core.stages, theirs.stages, strict=True):
+        figure(f"{ours.name}, us by ours", ours.mean_ns / 1e3, expected=f"{other.mean_ns / 1e3:.4g}, and a few us")

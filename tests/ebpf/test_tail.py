@@ -5,93 +5,28 @@ from __future__ import annotations
 import json
 import math
 import os
-import statistics
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ebpf.tail import TailRequest, record_checks, tail_observer
-from ground.errors import MeasurementError
+from ebpf.tail import TailRequest, record_checks
 from ground.results.checks import Verdict
 from ground.results.files import Files
-from ground.results.query_records import PARTS, Recorded, RecordFile, read_query_records, read_recorded
+from ground.results.query_records import PARTS, QueryRecord, Recorded
 from ground.results.tail import Tail, TailRow
-from ground.system.observer import attached
-from ground.system.process import Children
-from ground.text.progress import Reporter
 from ioflame.instruments.tail import analyse
-from tests.ebpf.conftest import DB_FLAGS, DIRECT, SOURCES, Build
-from tests.ebpf.test_ladder import Standin
-from tests.programs import FRAMES, built
-from tests.until import until
+from tests.ebpf.conftest import Build
+from tests.ebpf.windows import Standin, part_sums, records_of
 from viz.terminal.tail import tail_text, worst_text
 from workloads.registry import DEFAULT_ENGINE, rules_named
 
-pytestmark = [pytest.mark.alone, pytest.mark.needs("co-re")]
+pytestmark = [pytest.mark.needs("co-re")]
 
-_SECONDS = 3.0
-_LONG = 8.0
-_FEW = 1009
-# Before all others: what is planted is then the one thing that a query waits for.
-FIRST = ("chrt", "--fifo", "1")
-
-Read = Callable[..., int]
-
-
-@pytest.fixture(scope="session")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory, SOURCES / "planted.c", *FRAMES, "-shared", "-fPIC", "-pthread")
-
-
-@pytest.fixture
-def engine(build: Build, data: Path) -> Iterator[Standin]:
-    engine = Standin(build(1, "-fno-omit-frame-pointer"), data)
-    yield engine
-    engine.kill()
-
-
-@pytest.fixture
-def read(db: Path, planted: Path) -> Iterator[Read]:
-    """`read(what, threads, how it is scheduled)`: a db_bench with that planted, once it reads; its pid.
-
-    With something planted it reads from the page cache: on a disk that pauses, others are slow as well.
-    """
-    started: list[subprocess.Popen[bytes]] = []
-
-    def begin(what: str = "", threads: int = 1, *scheduled: str) -> int:
-        command = [*scheduled, "db_bench", "--benchmarks=readrandom", "--use_existing_db=1"]
-        command += [f"--db={db}", f"--threads={threads}"]
-        environment = {**os.environ, "LD_PRELOAD": str(planted), "PLANTED": what}
-        process = subprocess.Popen(
-            [*command, "--duration=600", *DB_FLAGS, *([] if what else DIRECT)],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        started.append(process)
-        until(lambda: reads_of(process.pid) > 5000, process)
-        return process.pid
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
-
-
-def reads_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/io").read_text().partition("syscr: ")[2].split()[0])
-
-
-def record(request: TailRequest, directory: Path, seconds: float) -> tuple[Recorded, RecordFile]:
-    with Children() as children:
-        observer = tail_observer(request, children, directory)
-        with attached(observer, Reporter(quiet=True)):
-            observer.open()
-            time.sleep(seconds)  # the window itself
-            observer.close()
-    return read_recorded(directory / Files.RECORDED), read_query_records(directory / Files.QUERY_RECORDS)
+_MANY = 1009
+_NAP_NS, _SPIN_NS = 5_000_000, 20_000_000
 
 
 def analysed(directory: Path) -> Tail:
@@ -102,33 +37,21 @@ def row(tail: Tail, name: str) -> TailRow:
     return next(row for row in tail.rows if row.name == name)
 
 
+@pytest.mark.long
 def test_every_query_is_a_record_whose_parts_add_up_to_it(engine: Standin, tmp_path: Path) -> None:
-    engine.order("go")
-    with Children() as children:
-        observer = tail_observer(TailRequest(engine.pid, keep="all"), children, tmp_path)
-        with attached(observer, Reporter(quiet=True)):
-            engine.query("stop")
-            observer.open()
-            engine.query(f"1 {_FEW}")
-            engine.query("0 50")
-            engine.query("2 50")
-            observer.close()
-    recorded = read_recorded(tmp_path / Files.RECORDED)
-    records = read_query_records(tmp_path / Files.QUERY_RECORDS).records
-    assert recorded.queries == recorded.followed == recorded.kept == len(records) == _FEW + 100
-    assert all(sum(one.parts) == one.ns for one in records)
+    orders = engine.orders(f"1 {_MANY}", "0 50", "2 50")
+    recorded, records = records_of(TailRequest(engine.pid, keep="all"), tmp_path, orders, engine)
+    assert recorded.queries == recorded.followed == recorded.kept == len(records) == _MANY + 100
     assert sum(one.ns for one in records) == recorded.histogram.sum_ns
-    assert [sum(one.reads == reads for one in records) for reads in (0, 1, 2)] == [50, _FEW, 50]
+    assert [sum(one.reads == reads for one in records) for reads in (0, 1, 2)] == [50, _MANY, 50]
     asked = [one for one in records if one.reads]
     assert all(sum(span.is_request for span in one.spans) == one.reads for one in asked)
-    assert sum(one.bytes for one in asked) == 8192 * (_FEW + 100)
+    assert sum(one.bytes for one in asked) == 8192 * (_MANY + 100)
     # What sleeps for its own request waits for the device.
     device = PARTS.index("device")
-    slept = [one for one in asked if any(True for _ in one.waits)]
-    assert slept and sum(one.parts[device] > 0 for one in slept) >= 0.95 * len(slept)
-    assert recorded.uneven == 0 and recorded.still_open == 0
-    lost = {name: count for name, count in recorded.losses.items() if count}
-    assert lost.keys() <= {"missed_in", "requeued"}
+    assert all(one.parts[device] > 0 for one in asked if any(wait.awaited for wait in one.waits))
+    assert any(wait.awaited for one in asked for wait in one.waits) and recorded.still_open == 0
+    assert {name for name, count in recorded.losses.items() if count} <= {"missed_in", "requeued"}
     tail = analysed(tmp_path)
     assert tail.weighted_us == pytest.approx(tail.mean_us, rel=1e-6)
     assert "longest queries" in worst_text(tail) and "Slow Gets" in tail_text(tail)
@@ -136,160 +59,151 @@ def test_every_query_is_a_record_whose_parts_add_up_to_it(engine: Standin, tmp_p
     assert "waits: io" in (tmp_path / Files.TAIL_FOLDED).read_text()
 
 
+@pytest.mark.long
 def test_a_ring_that_is_too_small_says_what_it_lost(engine: Standin, tmp_path: Path) -> None:
-    engine.order("go")
-    request = TailRequest(engine.pid, keep="all", ring_bytes=1 << 16)
-    recorded, file = record(request, tmp_path, _SECONDS)
-    engine.query("stop")
+    # Queries that read nothing: a hundred thousand records a second, for a ring of a few hundred.
+    request = TailRequest(engine.pid, keep="all", ring_bytes=1 << 16, force=True)
+    recorded, records = records_of(request, tmp_path, engine.orders("0 200000"), engine)
     lost = recorded.losses["lost_slow"]
     assert lost > 0 and recorded.ring_bytes == 1 << 16
-    assert len(file.records) + lost == recorded.histogram.count
+    assert len(records) + lost == recorded.histogram.count == 200_000
     assert {check.name: check.verdict for check in record_checks(recorded)}["tail losses"] is Verdict.WARN
     assert "slow queries were lost" in analysed(tmp_path).notes[0]
 
 
+@pytest.mark.long
 def test_one_in_four_is_followed_and_some_of_the_fast_are_kept(engine: Standin, tmp_path: Path) -> None:
-    engine.order("go")
-    recorded, file = record(TailRequest(engine.pid, sample=4, expected=_SECONDS), tmp_path, _SECONDS)
-    engine.query("stop")
-    assert recorded.followed == pytest.approx(recorded.queries / 4, rel=0.1)
-    kept = [one for one in file.records if one.weight]
+    request = TailRequest(engine.pid, sample=4, expected=3, force=True)
+    recorded, records = records_of(request, tmp_path, engine.orders("1 8000"), engine)
+    assert recorded.queries == 8000
+    # Gaps of 1 to 7, evenly drawn: their mean is known within 6 of its standard errors.
+    assert abs(recorded.followed - 2000) < 6 * 2000**0.5 / 2
+    kept = [one for one in records if one.weight]
     slow = sum(one.slow for one in kept)
-    others = len(kept) - slow
-    assert slow == recorded.slow and all(one.ns >= recorded.slow_ns for one in file.records if one.slow)
+    assert slow == recorded.slow and all(one.ns >= recorded.slow_ns for one in records if one.slow)
     assert all(one.weight == (1 if one.slow else recorded.one_in) for one in kept)
     # Samples are kept of all that were followed, slow or not.
-    assert all(one.sampled for one in file.records if not one.weight)
+    assert all(one.sampled for one in records if not one.weight)
     expected = (recorded.histogram.count - slow) / recorded.one_in
-    assert abs(others - expected) < 5 * math.sqrt(expected) + 5
-    # The mean by weights is that of all, as far as so many of the others tell.
-    tail, fast = analysed(tmp_path), [one.ns for one in kept if not one.slow]
-    error_us = statistics.stdev(fast) / math.sqrt(len(fast)) / 1e3 + tail.mean_us / math.sqrt(expected)
-    assert abs(tail.weighted_us - tail.mean_us) < 5 * error_us
+    assert abs(len(kept) - slow - expected) < 6 * math.sqrt(expected) + 6
     assert any("one query in 4 was followed" in note for note in analysed(tmp_path).notes)
 
 
-def test_a_process_without_queries_is_refused(engine: Standin, tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match="no query can be followed"):
-        record(TailRequest(engine.pid), tmp_path, 0.1)
+def planted(engine: Standin, directory: Path, kind: int, ms: int) -> tuple[Recorded, list[QueryRecord], Tail]:
+    """Queries for 3.5 s, of so many ms, which do what an order in standin.cc says, among 7,000 that do nothing: an
+    interval is of ten blocks of 250 ms at least."""
+    number = 3500 // ms // 70
+    orders = engine.orders(*(order for _ in range(70) for order in ("0 100", f"{kind} {number}")))
+    # For so short a window each of the others is kept as well.
+    request = TailRequest(engine.pid, threshold_us=ms * 900, expected=0.01, force=True)
+    recorded, records = records_of(request, directory, orders, engine)
+    assert recorded.queries == recorded.followed == 70 * (100 + number) and recorded.one_in == 1
+    return recorded, records, analysed(directory)
 
 
-def napping(read: Read, directory: Path) -> tuple[Recorded, RecordFile]:
-    """Of Gets of which one in a hundred naps for 5 ms."""
-    # For so short a window each of the others is kept as well: of one in thirty the mean is off by 1 to 3 %.
-    request = TailRequest(read("nap", 1, *FIRST), threshold_us=4000, expected=0.01)
-    return record(request, directory, _LONG)
-
-
-def locking(read: Read, directory: Path) -> int:
-    """Records Gets that take a lock which a thread holds for 2 ms every 50 ms; that thread."""
-    pid = read("lock", 1, *FIRST)
-    # Reads of the page cache come so often that following them is dear.
-    record(TailRequest(pid, threshold_us=1000, expected=_LONG, force=True), directory, _LONG)
-    (holder,) = [
-        int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if (task / "comm").read_text() == "holder\n"
-    ]
-    return holder
-
-
-@pytest.mark.needs("db_bench")
-def test_a_planted_nap_is_named_by_its_function(read: Read, tmp_path: Path) -> None:
-    recorded, file = napping(read, tmp_path)
-    tail = analysed(tmp_path)
+@pytest.mark.long
+def test_a_planted_nap_is_named_by_its_function(engine: Standin, tmp_path: Path) -> None:
+    _, records, tail = planted(engine, tmp_path, -4, 5)
+    slow = [one for one in records if one.slow]
     nap = row(tail, "sleep in planted_nap")
-    assert nap is max(tail.rows, key=lambda row: row.share or 0.0)
-    assert nap.gap is not None and nap.gap.leaves_zero
-    assert all(sum(one.parts) == one.ns for one in file.records)
-    assert recorded.one_in == 1 and tail.weighted_us == pytest.approx(tail.mean_us, rel=0.01)
+    # None of them ends early. A host that is busy makes others slow as well.
+    assert len(slow) >= 700 and nap.tail_us * len(slow) >= 700 * _NAP_NS / 1e3
+    assert nap.median_us == 0 and nap.gap is not None and nap.gap.leaves_zero
+    assert tail.weighted_us == pytest.approx(tail.mean_us, rel=1e-6)
 
 
-@pytest.mark.by_hand
-@pytest.mark.needs("db_bench")
-def test_a_planted_nap_is_the_surplus_of_the_queries_that_had_it(read: Read, tmp_path: Path) -> None:
-    """On a host that nobody takes CPU time from: what is stolen is on-CPU, and makes other queries slow."""
-    recorded, file = napping(read, tmp_path)
-    nap = row(analysed(tmp_path), "sleep in planted_nap")
-    assert nap.share is not None and nap.share >= 0.95
-    assert 5000 <= nap.tail_us <= 5400
-    slow = [one for one in file.records if one.slow]
-    # One read in a hundred: all of them are Gets of one read, or next to all.
-    reads = recorded.histogram.count
-    assert abs(len(slow) - reads / 100) < 3 * math.sqrt(reads / 100) + 0.01 * reads / 100 + 3
-
-
-@pytest.mark.needs("db_bench")
-def test_what_slow_queries_compute_is_sampled_within_them(read: Read, tmp_path: Path) -> None:
-    request = TailRequest(read("spin", 1, *FIRST), threshold_us=4000, expected=2 * _LONG)
-    _, file = record(request, tmp_path, 2 * _LONG)
-    slow = [one for one in file.records if one.slow]
-    sampled = sum(one.sampled for one in slow)
-    assert sampled > 100 and all(
-        one.begin_ns <= span.left <= one.end_ns for one in file.records for span in one.samples
-    )
-    tail = analysed(tmp_path)
-    assert tail.cpu_samples[0] == sampled and tail.cpu
-    assert sum(one.tail_us for one in tail.cpu) == pytest.approx(row(tail, "on-CPU").tail_us, rel=1e-6)
-    assert sum(one.median_us for one in tail.cpu) == pytest.approx(row(tail, "on-CPU").median_us, rel=1e-6)
-    lines = [line.rsplit(" ", 1) for line in (tmp_path / Files.TAIL_FOLDED).read_text().splitlines()]
-    ran = {stack: int(ns) for stack, ns in lines if stack.endswith(";on-CPU")}
-    spin = sum(ns for stack, ns in ran.items() if "planted_spin" in stack)
-    assert spin > sum(ran.values()) / 2
-    assert "planted_spin" not in (tmp_path / Files.TAIL_MEDIAN_FOLDED).read_text()
-
-
-@pytest.mark.needs("db_bench")
-def test_what_the_device_has_besides_is_seen(read: Read, tmp_path: Path) -> None:
-    pid = read("")
-    block = b"-" * (1 << 20)
-    descriptor = os.open(tmp_path / "beside", os.O_WRONLY | os.O_CREAT)
-
-    def write_on(stop: threading.Event) -> None:
-        while not stop.is_set():
-            os.pwrite(descriptor, block, 0)
-            os.fdatasync(descriptor)
-
-    stop = threading.Event()
-    writer = threading.Thread(target=write_on, args=(stop,))
-    writer.start()
-    try:
-        _, file = record(TailRequest(pid, expected=_SECONDS), tmp_path, _SECONDS)
-    finally:
-        stop.set()
-        writer.join()
-        os.close(descriptor)
-    asked = [span for one in file.records for span in one.spans if span.is_request]
-    beside = [span for span in asked if span.writes_beside]
-    assert len(beside) > 0.02 * len(asked) and max(span.kib_beside for span in beside) >= 128
-    (writes,) = [one for one in analysed(tmp_path).beside if one.name == "writes that the device had"]
-    assert writes.tail > 0
-
-
-@pytest.mark.needs("db_bench")
-def test_a_lock_is_named_with_the_thread_that_held_it(read: Read, tmp_path: Path) -> None:
-    holder = locking(read, tmp_path)
-    lock = row(analysed(tmp_path), "lock in planted_lock")
+@pytest.mark.long
+def test_a_lock_is_named_with_the_thread_that_held_it(engine: Standin, tmp_path: Path) -> None:
+    _, _, tail = planted(engine, tmp_path, -7, 2)
+    (holder,) = [
+        int(task.name)
+        for task in Path(f"/proc/{engine.pid}/task").iterdir()
+        if (task / "comm").read_text() == "holder\n"
+    ]
+    lock = row(tail, "lock in planted_lock")
     assert lock.gap is not None and lock.gap.leaves_zero
     assert lock.waker is not None and lock.waker[0] == holder and lock.waker[1] >= 0.99
 
 
-@pytest.mark.by_hand
-@pytest.mark.needs("db_bench")
-def test_a_lock_is_what_slow_queries_wait_for_most(read: Read, tmp_path: Path) -> None:
-    """On a host that nobody takes CPU time from, as above."""
-    locking(read, tmp_path)
-    tail = analysed(tmp_path)
-    assert row(tail, "lock in planted_lock") is max(tail.rows, key=lambda row: row.share or 0.0)
-
-
-@pytest.mark.needs("db_bench")
-def test_with_cpu_hogs_the_surplus_is_the_run_queue(read: Read, tmp_path: Path) -> None:
-    pid = read("", 2)
-    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * (os.cpu_count() or 1))]
+@pytest.mark.long
+def test_what_slow_queries_compute_is_sampled_within_them(build: Build, data: Path, tmp_path: Path) -> None:
+    # Before all others: the rest of the host makes none of the shorter ones slow.
+    engine = Standin(build(), data, "chrt", "--fifo", "1")
     try:
-        record(TailRequest(pid, expected=_LONG), tmp_path, _LONG)
+        orders = engine.orders(*(order for _ in range(10) for order in ("-5 100", "-6 5")))
+        request = TailRequest(engine.pid, threshold_us=20_000, expected=0.01, force=True)
+        _, records = records_of(request, tmp_path, orders, engine)
     finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
-    queue = row(analysed(tmp_path), "run queue")
-    assert queue.share is not None and queue.share >= 0.8
+        engine.kill()
+    # 999 times a second of the CPU: 20 in each slow query, two in most of the others.
+    sampled = sum(one.sampled for one in records if one.slow)
+    tail = analysed(tmp_path)
+    assert tail.cpu_samples[0] == sampled > 500 and tail.cpu
+    assert sum(one.tail_us for one in tail.cpu) == pytest.approx(row(tail, "on-CPU").tail_us, rel=1e-6)
+    assert sum(one.median_us for one in tail.cpu) == pytest.approx(row(tail, "on-CPU").median_us, rel=1e-6)
+    lines = [line.rsplit(" ", 1) for line in (tmp_path / Files.TAIL_FOLDED).read_text().splitlines()]
+    ran = {stack: int(ns) for stack, ns in lines if stack.endswith(";on-CPU")}
+    assert sum(ns for stack, ns in ran.items() if "planted_spin" in stack) > sum(ran.values()) / 2
+    assert "planted_spin" not in (tmp_path / Files.TAIL_MEDIAN_FOLDED).read_text()
+
+
+@pytest.mark.long
+def test_what_the_device_has_besides_is_seen(engine: Standin, tmp_path: Path) -> None:
+    block, begun, stop = bytes(1 << 20), threading.Event(), threading.Event()
+    descriptor = os.open(tmp_path / "beside", os.O_WRONLY | os.O_CREAT)
+
+    def write_on() -> None:
+        while not stop.is_set():
+            os.pwrite(descriptor, block, 0)
+            os.fdatasync(descriptor)
+            begun.set()
+
+    def load() -> None:
+        writer = threading.Thread(target=write_on)
+        writer.start()
+        try:
+            assert begun.wait(60)
+            engine.query("1 5000")
+        finally:
+            stop.set()
+            writer.join()
+            os.close(descriptor)
+
+    _, records = records_of(TailRequest(engine.pid, keep="all"), tmp_path, load, engine)
+    beside = [span for one in records for span in one.spans if span.is_request and span.writes_beside]
+    assert beside and max(span.kib_beside for span in beside) >= 64
+    assert [one for one in analysed(tmp_path).beside if one.name == "writes that the device had"]
+
+
+@pytest.mark.long
+def test_a_cpu_that_is_shared_is_the_run_queue(build: Build, data: Path, tmp_path: Path) -> None:
+    cpu = str(max(os.sched_getaffinity(0)))
+    engine = Standin(build(), data, "taskset", "-c", cpu)
+    hog = subprocess.Popen(["taskset", "-c", cpu, "sh", "-c", "while :; do :; done"])
+    try:
+        request = TailRequest(engine.pid, keep="all", force=True)
+        # Each computes for longer than the scheduler lets one of two run.
+        _, records = records_of(request, tmp_path, engine.orders("-6 50"), engine)
+    finally:
+        hog.kill()
+        hog.wait()
+        engine.kill()
+    sums = part_sums(records)
+    assert sums["on_cpu"] >= 50 * _SPIN_NS
+    # It has half of the CPU, or less.
+    assert sums["run_queue"] > sums["on_cpu"] / 2
+    assert row(analysed(tmp_path), "run queue").tail_us > 0
+
+
+@pytest.mark.by_hand
+@pytest.mark.parametrize(("kind", "ms", "name"), [(-4, 5, "sleep in planted_nap"), (-7, 2, "lock in planted_lock")])
+def test_what_is_planted_is_the_surplus_of_slow_queries(
+    engine: Standin, tmp_path: Path, kind: int, ms: int, name: str, figure: Callable[..., None]
+) -> None:
+    """On a host that nobody takes CPU time from: what is stolen is on-CPU, and makes other queries slow."""
+    recorded, records, tail = planted(engine, tmp_path, kind, ms)
+    found = row(tail, name)
+    assert found.gap is not None and found.share is not None
+    figure(f"{name}, us more", found.gap.estimate, found.gap.low, found.gap.high, expected=f"{ms},000 and little more")
+    figure(f"{name}, share of the surplus", found.share, expected="0.95 or more")
+    figure("slow queries", sum(one.slow for one in records), expected=f"{3500 // ms // 70 * 70} of {recorded.queries}")

@@ -105,12 +105,8 @@ def test_columns_add_up_and_the_sentence_names_the_sync() -> None:
     # 290 of a leader's and 30 of its wait, 300 of each follower's wait: 92,000 of 114,000 us.
     assert first_sentence(ladder).startswith("a write takes 380.0 us on average: log sync: file system 80.7 %")
     text, page = writes_text(ladder), str(writes_panel(ladder))
-    for words in (
-        "100 leaders were delayed: 0.02 ms",
-        "3.00 writes a group on average",
-        "leader: log sync: file system",
-    ):
-        assert words in text and words in page
+    told = ("100 leaders were delayed: 0.02 ms", "3.00 writes a group on average", "leader: log sync: file system")
+    assert all(words in text and words in page for words in told)
     nothing = replace(ladder, roles=[])
     assert "no write was followed" in writes_text(nothing) and "No write was followed" in writes_panel(nothing)
 

@@ -5,7 +5,6 @@
  *   "K N HOW"   N queries of K reads that are under way at once; answered with N. HOW:
  *     (nothing)   submitted and waited for in one call
  *     apart       submitted in one call and waited for in another
- *     slow        one of them is of the file that the variable SLOW names
  *     large       one of them is of 1 MiB
  *     workers     by workers of the kernel
  *     polled      submitted by a thread of the kernel that looks for them
@@ -34,7 +33,7 @@ struct ring {
 	struct io_uring_cqe *done;
 };
 
-static int file, slow = -1;
+static int file;
 static size_t blocks;
 static char *buffers;
 
@@ -91,13 +90,13 @@ static void read_by_libaio(int reads)
 		exit(6);
 }
 
-static void ask(struct ring *ring, int i, int of, unsigned bytes, unsigned flags)
+static void ask(struct ring *ring, int i, unsigned bytes, unsigned flags)
 {
 	unsigned tail = *ring->tail, place = tail & *ring->mask;
 	ring->asked[place] = (struct io_uring_sqe){
 		.opcode = IORING_OP_READ,
 		.flags = flags,
-		.fd = of,
+		.fd = file,
 		.off = anywhere(bytes),
 		.addr = (unsigned long)(buffers + i * BLOCK),
 		.len = bytes,
@@ -133,8 +132,7 @@ __attribute__((noinline)) void read_at_once(struct ring *ring, int reads, const 
 	}
 	for (int i = 0; i < reads; i++) {
 		int odd = i == reads / 2;
-		ask(ring, i, odd && !strcmp(how, "slow") ? slow : file,
-		    odd && !strcmp(how, "large") ? LARGE : BLOCK, strcmp(how, "workers") ? 0 : IOSQE_ASYNC);
+		ask(ring, i, odd && !strcmp(how, "large") ? LARGE : BLOCK, strcmp(how, "workers") ? 0 : IOSQE_ASYNC);
 	}
 	int apart = !strcmp(how, "apart");
 	if (apart)
@@ -157,8 +155,6 @@ int main(int count, char **words)
 	char line[64], how[64];
 	int reads, n;
 	if (count < 2 || (file = open(words[1], O_RDONLY | O_DIRECT)) < 0)
-		return 2;
-	if (getenv("SLOW") && (slow = open(getenv("SLOW"), O_RDONLY | O_DIRECT)) < 0)
 		return 2;
 	blocks = lseek(file, 0, SEEK_END) / BLOCK;
 	if (posix_memalign((void **)&buffers, BLOCK, MOST * BLOCK + LARGE))

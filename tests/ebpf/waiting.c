@@ -64,16 +64,27 @@ static void *spins(void *unused)
 	return unused;
 }
 
-static void *locks(void *unused)
-{
-	while (!over) {
-		take();
-		nap(2000000);
-		give();
-		nap(10000);
+/* Two threads take it in turns, each of which has it for 2 ms. */
+#define IN_TURNS(name, takes, gives)          \
+	static void *name(void *unused)       \
+	{                                     \
+		while (!over) {               \
+			takes;                \
+			nap(2000000);         \
+			gives;                \
+			nap(10000);           \
+		}                             \
+		return unused;                \
 	}
-	return unused;
-}
+
+static const struct timespec far_away = { 1L << 40, 0 };
+static pthread_mutex_t priority = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+IN_TURNS(locks, take(), give())
+IN_TURNS(rwlocks, pthread_rwlock_wrlock(&rwlock), pthread_rwlock_unlock(&rwlock))
+IN_TURNS(timed, pthread_mutex_timedlock(&mutex, &far_away), pthread_mutex_unlock(&mutex))
+IN_TURNS(priorities, pthread_mutex_lock(&priority), pthread_mutex_unlock(&priority))
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
@@ -149,9 +160,7 @@ static void *turns_(void *unused)
 	return unused;
 }
 
-/* Somebody has it and gives it after 2 ms, again and again: one thread gives, the other takes. */
-static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
-static pthread_mutex_t priority = PTHREAD_MUTEX_INITIALIZER;
+/* One thread gives every 2 ms, the other takes. */
 static sem_t semaphore;
 static int own;
 
@@ -165,17 +174,6 @@ static void *posts(void *unused)
 	return unused;
 }
 
-static void *rwlocks(void *unused)
-{
-	while (!over) {
-		pthread_rwlock_wrlock(&rwlock);
-		nap(2000000);
-		pthread_rwlock_unlock(&rwlock);
-		nap(10000);
-	}
-	return unused;
-}
-
 static void *semaphores(void *unused)
 {
 	pthread_t other;
@@ -183,31 +181,6 @@ static void *semaphores(void *unused)
 	pthread_create(&other, 0, posts, 0);
 	while (!over)
 		sem_wait(&semaphore);
-	return unused;
-}
-
-static void *timed(void *unused)
-{
-	struct timespec far;
-	clock_gettime(CLOCK_REALTIME, &far);
-	far.tv_sec += 3600;
-	while (!over) {
-		pthread_mutex_timedlock(&mutex, &far);
-		nap(2000000);
-		pthread_mutex_unlock(&mutex);
-		nap(10000);
-	}
-	return unused;
-}
-
-static void *priorities(void *unused)
-{
-	while (!over) {
-		pthread_mutex_lock(&priority);
-		nap(2000000);
-		pthread_mutex_unlock(&priority);
-		nap(10000);
-	}
 	return unused;
 }
 

@@ -8,14 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ground.results.checks import Check, Verdict
+from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.requests import Request, Requests, SeenFile, read_requests, request_rows
 from ground.results.whose import FileRow, StoredListing, Whose, WhoseRow, read_stored_listing, read_whose
-from ground.system.observer import attached
-from ground.system.process import Children
-from ground.text.progress import Reporter
 from ioflame.instruments.whose import INSTRUMENT
+from tests.ebpf.windows import failed, observed
+
+# A program that has opened a file to read blocks of it with O_DIRECT; a loop is to follow.
+READER = """
+import os, mmap, sys
+f, b = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 8192)
+print("reading", flush=True)
+"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Seen:
         return self.traced.losses["no_end"] + self.traced.facts["unfinished"]
 
     def nothing_failed(self) -> None:
-        assert not [check for check in self.checks if check.verdict is Verdict.FAILED], self.checks
+        assert not failed(self.checks), self.checks
 
 
 def is_at(file: SeenFile, path: Path) -> bool:
@@ -68,6 +73,7 @@ def seen(
     place: Path,
     load: Callable[[], object],
     *,
+    device: Path | None = None,
     pid: int | None = None,
     children: bool = True,
     database: Path | None = None,
@@ -75,23 +81,18 @@ def seen(
     reasons: int = 0,
     titles: str = "",
 ) -> Seen:
-    """What was seen while `load` ran, on the device that `place` is on, which is a directory for the results.
+    """What was seen while `load` ran; place: a directory for the results.
 
-    pid: told apart, with its children; None: we
+    device: a directory on what is watched; None: `place`. pid: told apart, with its children; None: we
     """
     alone = INSTRUMENT.alone
     assert alone is not None
     out = place / Files.WHOSE
     asked = argparse.Namespace(
-        name="whose", pid=[pid or os.getpid()], children=children, device=str(place), database=database, engine=engine,
-        titles=titles, reasons=reasons,
+        name="whose", pid=[pid or os.getpid()], children=children, device=str(device or place), database=database,
+        engine=engine, titles=titles, reasons=reasons,
     )  # fmt: skip
-    with Children() as started:
-        observer = alone.observer(asked, started, out)
-        with attached(observer, Reporter(quiet=True)):
-            observer.open()
-            load()
-            observer.close()
+    observed(lambda started: alone.observer(asked, started, out), load)
     text, checks = alone.show(out)
     traced, listing = read_requests(place / Files.REQUESTS), read_stored_listing(place / Files.STORED_FILES)
     requests = list(request_rows(place / Files.REQUEST_ROWS, traced))

@@ -1,8 +1,8 @@
 /* writer DIRECTORY OPTIONS: writes when told to, and says what the engine itself measured of it.
  *
  * An order "THREADS WRITES SYNC NO_LOG BATCH NAP_US" is a line: so many threads write so many batches each, of so many keys;
- * each fdatasync of the process is followed by a nap. The answer: ns of the perf contexts, wal, memtable and delay, of the
- * naps, and of stalls by the engine's statistics since it was opened. */
+ * each fdatasync of the process is followed by a nap. The answer: ns of the perf contexts, wal, memtable and delay, and of
+ * the naps. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -73,21 +73,6 @@ static void *write_batches(void *number)
 	return NULL;
 }
 
-/* "Cumulative stall: 00:00:1.234 H:M:S, ..." */
-static unsigned long long stalled_ns(void)
-{
-	unsigned hours, minutes;
-	double seconds;
-	char *stated = rocksdb_property_value(db, "rocksdb.stats");
-	char *found = stated ? strstr(stated, "Cumulative stall:") : NULL;
-	if (!found || sscanf(found, "Cumulative stall: %u:%u:%lf", &hours, &minutes, &seconds) != 3) {
-		fprintf(stderr, "no stalls in rocksdb.stats\n");
-		exit(3);
-	}
-	free(stated);
-	return (hours * 3600 + minutes * 60 + seconds) * 1e9;
-}
-
 int main(int count, char **words)
 {
 	char *error = NULL, line[256];
@@ -116,7 +101,7 @@ int main(int count, char **words)
 		for (int n = 0; n < users && n < MOST_THREADS; n++)
 			pthread_join(threads[n], NULL);
 		nap_us = 0;
-		printf("%llu %llu %llu %llu %llu\n", measured[0], measured[1], measured[2], napped, stalled_ns());
+		printf("%llu %llu %llu %llu\n", measured[0], measured[1], measured[2], napped);
 	}
 	return 0;
 }

@@ -8,16 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebpf.writes import WritesRequest, writes_observer
+from ebpf.writes import WritesRequest, write_checks, writes_observer
 from ground.results.write_ladder import WriteLadder, WriteStage, read_write_ladder, stage_sum
 from ground.system.binaries import built_binary
-from ground.system.observer import attached
-from ground.system.process import Children
-from ground.text.progress import Reporter
-from tests.ebpf.ordered import OrderedProgram
+from tests.ebpf.windows import Load as Carry
+from tests.ebpf.windows import OrderedProgram, failed, observed
 from tests.until import until
-
-__all__ = ("Load", "Writer", "Written", "counts_of", "follow", "writing_client")
 
 # A prime: a count that is short by a round number is no accident.
 _WRITES = 211
@@ -44,14 +40,13 @@ class Load:
 
 @dataclass(frozen=True)
 class Written:
-    """What was followed, ns by the engine's own clocks, ns of all naps, and of stalls by the engine's statistics."""
+    """What was followed, ns by the engine's own clocks, and ns of all naps."""
 
     ladder: WriteLadder
     wal_ns: int
     memtable_ns: int
     delay_ns: int
     napped_ns: int
-    stalled_ns: int
 
     def ns(self, *stages: str) -> int:
         """Of all writes, without their waits."""
@@ -71,14 +66,24 @@ class Writer(OrderedProgram):
 
 def follow(writer: Writer, load: Load, out: Path, stages: str = "full", *, exact_wake_ups: bool = False) -> Written:
     """What is followed of a window in which the writer carries out one order and nothing else."""
-    with Children() as children:
-        request = WritesRequest(writer.pid, stages, force=True, exact_wake_ups=exact_wake_ups)
-        observer = writes_observer(request, children, out)
-        with attached(observer, Reporter(quiet=True)):
-            observer.open()
-            measured = writer.write(load)
-            observer.close()
-    return Written(read_write_ladder(out), *measured)
+    measured: list[int] = []
+    request = WritesRequest(writer.pid, stages, force=True, exact_wake_ups=exact_wake_ups)
+    ladder = followed(request, out, lambda: measured.extend(writer.write(load)))
+    return Written(ladder, *measured)
+
+
+def followed(request: WritesRequest, out: Path, load: Carry) -> WriteLadder:
+    """The writes of a window in which the load was carried out: the stages of each role add up to it, and of its queue,
+    and each write is counted once wherever it is."""
+    observed(lambda children: writes_observer(request, children, out), load)
+    ladder = read_write_ladder(out)
+    for role in ladder.roles:
+        assert sum(one.sum_ns for one in role.stages) == role.sum_ns
+        assert sum(one.sum_ns for one in role.join) == sum(one.sum_ns for one in role.stages if one.name == "join")
+    assert sum(role.sum_ns for role in ladder.roles) == ladder.total_ns
+    assert ladder.finished == ladder.joins == ladder.queued
+    assert not failed(write_checks(ladder))
+    return ladder
 
 
 @contextlib.contextmanager
@@ -88,12 +93,26 @@ def writing_client(engine: str, directory: Path, threads: int) -> Iterator[int]:
     argv += ["--num=100000", f"--threads={threads}", "--sync=true", "--duration=600"]
     client = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        calls = Path(f"/proc/{client.pid}/io")
-        until(lambda: int(calls.read_text("ascii").partition("syscw: ")[2].split()[0]) > 500, client)
+        until(lambda: calls_of(client.pid, "syscw") > 500, client)
         yield client.pid
     finally:
         client.kill()
         client.wait()
+
+
+def calls_of(pid: int, name: str) -> int:
+    """Read calls (syscr) or write calls (syscw) of a process."""
+    return int(Path(f"/proc/{pid}/io").read_text("ascii").partition(f"{name}: ")[2].split()[0])
+
+
+def calls(pid: int, name: str, number: int) -> Carry:
+    """Lets the process make so many of them."""
+
+    def wait() -> None:
+        before = calls_of(pid, name)
+        until(lambda: calls_of(pid, name) >= before + number)
+
+    return wait
 
 
 def counts_of(stages: Sequence[WriteStage]) -> dict[str, int]:
