@@ -9,7 +9,6 @@ valgrind, it counts the instructions of a Get as well: that figure is the same o
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import re
@@ -23,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.common import STACKFOLD, row
+from tests.bench.common import STACKFOLD, Look, options_of, row
 from workloads.engine import Engine
 from workloads.registry import engine_named
 from workloads.steps import DatabaseShape, StepParameters
@@ -44,13 +43,6 @@ class Window:
     cpu: float
     reads: float
     found: bool
-
-
-def at(pid: int) -> tuple[int, int]:
-    """CPU ns of all threads, bytes read from the device."""
-    cpu = sum(int(task.joinpath("schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
-    io = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
-    return cpu, int(io["read_bytes"])
 
 
 def parameters_of(
@@ -77,7 +69,7 @@ class Running:
         argv = ["taskset", "-c", str(cpu), *engine.command(engine.find_binary(None), "readrandom", parameters)]
         with self._log.open("w") as out:
             self.child = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT)
-        self._edges: list[tuple[int, int]] = []
+        self._edges: list[Look] = []
 
     def look(self) -> bool:
         """Takes an edge that is due; True once it has both."""
@@ -85,7 +77,7 @@ class Running:
             # A header, and a line a second.
             lines = self.report.read_text().count("\n") if self.report.exists() else 0
             if lines >= (3, SECONDS)[len(self._edges)]:
-                self._edges.append(at(self.child.pid))
+                self._edges.append(Look.at(self.child.pid))
         return len(self._edges) == 2
 
     def window(self) -> Window:
@@ -93,9 +85,9 @@ class Running:
         queries = sum(self.engine.parse_report(self.report.read_text())[2 : SECONDS - 1])
         result = self.engine.parse_result(self._log.read_text(), "readrandom")
         assert result is not None
-        (cpu, read), (cpu_after, read_after) = self._edges
-        reads = (read_after - read) / queries / self._shape.block_size
-        return Window((cpu_after - cpu) / queries / 1e3, reads, result.found == result.reads)
+        first, last = self._edges
+        reads = (last.read_bytes - first.read_bytes) / queries / self._shape.block_size
+        return Window((last.cpu_ns - first.cpu_ns) / queries / 1e3, reads, result.found == result.reads)
 
 
 def together(running: Sequence[Running], record: Path | None = None) -> list[Window]:
@@ -147,12 +139,8 @@ def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=12, help="an even number")
-    parser.add_argument("--configurations", default="iodir byrx")
-    parser.add_argument("--keys", type=int, default=200_000)
-    parser.add_argument("--place", type=Path, help="where the database is, or is to be")
-    options, _ = parser.parse_known_args()
+    # pairs: an even number; place: where the database is to be
+    options = options_of(__doc__, pairs=12, configurations="iodir byrx", keys=200_000, place=None)
     theirs, ours = engine_named("rocksdb"), engine_named("rocksdb", client="ioflame")
     shape = DatabaseShape(options.keys)
     with tempfile.TemporaryDirectory(dir=options.place or Path.cwd()) as name:

@@ -6,7 +6,6 @@ Pairs in turns; the ratio is the median of the pairs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import statistics
@@ -15,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.common import STACKFOLD, Program, row
+from tests.bench.common import STACKFOLD, Program, options_of, row
 
 IOFLAME = Path(sys.executable).with_name("ioflame")
 STARTS = 3
@@ -33,11 +32,8 @@ def cpu(program: Program) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--before", type=Path, help="the ioflame of another version, to compare with")
-    # Other benchmarks of `make bench` have options of their own.
-    options, _ = parser.parse_known_args()
+    # before: the ioflame of another version
+    options = options_of(__doc__, runs=5, before=None)
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         run = recorded(directory)
@@ -58,13 +54,8 @@ def main() -> int:
             for program in programs:
                 program.run(directory / "out")
         analyse = programs[1]
-        row(
-            "CPU of ioflame analyse, of one fold of its recording",
-            f"{cpu(analyse):.2f} s, {cpu(fold):.2f} s",
-            "",
-            "",
-            None,
-        )
+        figure = f"{cpu(analyse):.2f} s, {cpu(fold):.2f} s"
+        row("CPU of ioflame analyse, of one fold of its recording", figure, "", "", None)
         if options.before is not None:
             ratios = sorted(a / b for a, b in zip(analyse.cpu_seconds, programs[2].cpu_seconds, strict=True))
             ratio = statistics.median(ratios)

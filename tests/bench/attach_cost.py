@@ -12,7 +12,6 @@ The budget is of what the server uses in --period, in which there is one such ru
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import math
 import os
@@ -30,8 +29,9 @@ from pathlib import Path
 from ground.results.interval import Interval
 from ground.results.run import open_run
 from ioflame.analysis.quantiles import t_quantile
-from tests.bench.common import machine, say
-from tests.e2e.test_services import POSTGRESQL, as_user, done, server
+from tests.bench.common import machine, options_of, say
+from tests.e2e.commands import service
+from tests.e2e.test_services import POSTGRESQL, postgresql_in
 
 _CPUS = os.cpu_count() or 1
 _WARM_UP_SECONDS = 5.0
@@ -65,14 +65,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def running(argv: Sequence[str], out: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with out.open("wb") as file:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+def running(argv: Sequence[str], out: Path) -> Iterator[int]:
+    with out.open("wb") as file, service(argv, stdout=file, stderr=file) as process:
+        yield process.pid
 
 
 @contextlib.contextmanager
@@ -93,21 +88,16 @@ def db_bench(place: Path) -> Iterator[Served]:
             moments.append(Moment(report.stat().st_mtime_ns / 1e9, sum(int(line.split(",")[1]) for line in lines)))
         return moments
 
-    with running(reads, place / "db_bench.log") as process:
-        yield Served(f"db_bench, cached readrandom, {_CPUS} threads", process.pid, told)
+    with running(reads, place / "db_bench.log") as pid:
+        yield Served(f"db_bench, cached readrandom, {_CPUS} threads", pid, told)
 
 
 @contextlib.contextmanager
 def postgresql(place: Path) -> Iterator[Served]:
     """All of the data is in shared_buffers; its client has half of the CPUs."""
-    user, data, log = as_user("postgres"), place / "data", place / "pgbench.log"
-    if user:
+    log, clients = place / "pgbench.log", str(2 * _CPUS)
+    if os.geteuid() == 0:
         shutil.chown(place, "postgres")
-    done([*user, str(POSTGRESQL / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
-    settings = ["listen_addresses=", f"unix_socket_directories={place}", "shared_buffers=256MB", "fsync=off"]
-    argv = [*user, str(POSTGRESQL / "postgres"), "-D", str(data), *(word for one in settings for word in ("-c", one))]
-    connected = ["-h", str(place), "-U", "postgres"]
-    pgbench, clients = [str(POSTGRESQL / "pgbench"), *connected], str(2 * _CPUS)
 
     def told() -> Sequence[Moment]:
         # progress: 1700000000.123 s, 12345.6 tps, lat ...
@@ -119,10 +109,9 @@ def postgresql(place: Path) -> Iterator[Served]:
             moments.append(Moment(float(at), last.operations + float(rate) * (float(at) - last.at)))
         return moments
 
-    with server(argv, place / "postgres.log", [str(POSTGRESQL / "pg_isready"), *connected]) as pid:
-        done([*pgbench, "-i", "-q", "-s", "5", "postgres"])
-        load = [*pgbench, "-n", "-S", "-c", clients, "-j", clients, "-P", "1", "--progress-timestamp", "-T", "86400"]
-        with running([*load, "postgres"], log):
+    with postgresql_in(place, "256MB", 5) as (pid, pgbench):
+        load = [*pgbench, "-c", clients, "-j", clients, "-P", "1", "--progress-timestamp", "-T", "86400", "postgres"]
+        with running(load, log):
             yield Served(f"PostgreSQL, pgbench -S, {clients} clients", pid, told)
 
 
@@ -236,12 +225,9 @@ def told(ratio: Interval) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="blocks of four windows for each server (default: 3)")
-    parser.add_argument("--run-seconds", type=float, default=10.0, help="that a run watches (default: 10)")
-    parser.add_argument("--period", type=float, default=600.0, help="s in which there is one run (default: 600)")
-    parser.add_argument("--budget", type=float, default=0.5, help="%% of the server's CPU in the period (default: 0.5)")
-    options, _ = parser.parse_known_args()
+    # rounds: blocks of four windows for each server; run_seconds: that a run watches; period: s in which there is one
+    # run; budget: per cent of the server's CPU in the period
+    options = options_of(__doc__, rounds=3, run_seconds=10.0, period=600.0, budget=0.5)
     asked = Asked(options.run_seconds, options.period, options.budget / 100)
     say(f"machine  {machine()}")
     say(f"attach   {options.rounds} blocks of two runs; {' '.join(asked.words(0, Path())[5:8])}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
 import sys
 
 from ground.system.binaries import built_binary
-from tests.bench.common import row
+from tests.bench.common import options_of, row
 
 SECONDS = 2
 # Gets a second and thread; what an engine answers from its cache takes a microsecond and more.
@@ -27,22 +26,16 @@ def roles(benchmark: str, *flags: str) -> dict[str, dict[str, float]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=5)
-    options, _ = parser.parse_known_args()
+    options = options_of(__doc__, runs=5)
     for law in ("uniform", "zipfian"):
         runs = [roles("readrandom", f"--key_distribution={law}")["readers"] for _ in range(options.runs)]
         wall = statistics.median(run["ops_per_second"] for run in runs)
         # By CPU time: a busy host takes the wall clock's away.
         own = statistics.median(run["client_ns_per_operation"] for run in runs)
         rate = 1e9 / own
-        row(
-            f"Gets of {law} keys by our client, no engine, a second of CPU",
-            f"{rate / 1e6:.1f} M, {own:.0f} ns each ({wall / 1e6:.1f} M a second of the clock)",
-            "",
-            f">= {GOAL / 1e6:.0f} M",
-            rate >= GOAL,
-        )
+        work = f"Gets of {law} keys by our client, no engine, a second of CPU"
+        figure = f"{rate / 1e6:.1f} M, {own:.0f} ns each ({wall / 1e6:.1f} M a second of the clock)"
+        row(work, figure, "", f">= {GOAL / 1e6:.0f} M", rate >= GOAL)
     limits = (f"--benchmark_read_rate_limit={RATE}", f"--benchmark_write_rate_limit={RATE // 2 * 116}")
     both = [roles("readwhilewriting", *limits) for _ in range(options.runs)]
     for name, asked in (("readers", RATE), ("writers", RATE // 2)):

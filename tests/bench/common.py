@@ -1,7 +1,8 @@
-"""What the benchmarks of stackfold share: the database, the peers, timing and rows."""
+"""What the benchmarks share: options, the database and who reads it, the peers, timing and rows."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import platform
@@ -10,7 +11,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,8 +69,64 @@ class Program:
         return statistics.median(self.seconds)
 
 
+def options_of(about: str | None, **defaults: object) -> argparse.Namespace:
+    """--NAME=VALUE for each, of its default's type; options of other benchmarks of `make bench` are passed over."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    for name, value in defaults.items():
+        word = f"--{name.replace('_', '-')}"
+        if value is False:
+            parser.add_argument(word, action="store_true", help=" ")
+        elif isinstance(value, list):
+            parser.add_argument(word, type=type(value[0]) if value else str, nargs="+", default=value, help=" ")
+        else:
+            parser.add_argument(word, type=Path if value is None else type(value), default=value, help=" ")
+    return parser.parse_known_args()[0]
+
+
 def say(text: str) -> None:
     print(text, flush=True)
+
+
+def took(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds by the clock and of CPU."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - begin, time.process_time() - cpu
+
+
+@contextlib.contextmanager
+def reading(db: Path, threads: int, log: Path) -> Iterator[int]:
+    """The pid of a db_bench that reads at random for as long as it takes, once it is under way."""
+    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, "--duration=86400", *DB_FLAGS], stdout=out, stderr=out)
+        try:
+            time.sleep(3.0)
+            yield process.pid
+        finally:
+            process.kill()
+            process.wait()
+
+
+@dataclass(frozen=True)
+class Look:
+    """At a process: when, in s; its read calls, bytes that it had from the device, CPU of all threads."""
+
+    moment: float
+    calls: int
+    read_bytes: int
+    cpu_ns: int
+
+    @staticmethod
+    def at(pid: int) -> Look:
+        io = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        cpu = sum(int(task.joinpath("schedstat").read_text().split()[0]) for task in tasks)
+        return Look(time.monotonic(), int(io["syscr"]), int(io["read_bytes"]), cpu)
+
+    def rate(self, later: Look) -> float:
+        """Read calls a second."""
+        return (later.calls - self.calls) / (later.moment - self.moment)
 
 
 def database(directory: Path) -> Path:

@@ -6,12 +6,9 @@ in 4 GiB.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -19,7 +16,8 @@ import duckdb
 from ground.results.store.database import Store, stored_query
 from ground.results.store.parquet_files import footer_words, write_replaced
 from ioflame.store.fleet import watch_release
-from tests.bench.store import QUESTIONS
+from tests.bench.common import options_of, took
+from tests.bench.store import answered, questions
 
 HOSTS, HOURS, STACKS, POOL, FRAMES = 1_000, 24, 2_000, 30_000, 4_000
 ASK_S, MEMORY = 10.0, 4 << 30
@@ -93,48 +91,27 @@ def write(store: Path, hosts: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, default=HOSTS)
-    hosts = parser.parse_known_args()[0].hosts
-    missed = 0
+    hosts, missed = options_of(__doc__, hosts=HOSTS).hosts, 0
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
-        wall, cpu = _took(lambda: write(Path(place), hosts))
+        wall, cpu = took(lambda: write(Path(place), hosts))
         store = Store(Path(place), memory=MEMORY)
         print(f"{hosts:,} hosts x {HOURS} profiles of {STACKS:,} stacks, made in {wall:.0f} s ({cpu:.0f} s of CPU)")
         for state in ("as added, a file an hour", "merged"):
             if state == "merged":
-                wall, cpu = _took(store.compact)
+                wall, cpu = took(store.compact)
                 print(f"  compact: {wall:.0f} s ({cpu:.0f} s of CPU)")
             size = sum(path.stat().st_size for path in Path(place).rglob("*.parquet"))
             rows = store.query("SELECT count(*) FROM samples").rows[0][0]
             if rows != hosts * HOURS * STACKS:
                 sys.exit(f"{rows:,} rows of samples are read, {hosts * HOURS * STACKS:,} were written")
             print(f"  {state}: {rows:,} rows of samples, {size / 1e6:,.0f} MB")
-            for name, ask in questions(store).items():
-                wall, cpu = _took(ask)
-                missed += wall > ASK_S
-                print(f"    {name}: {wall:.2f} s ({cpu:.1f} s of CPU; goal {ASK_S:.0f} s)", flush=True)
+            released = {
+                "a release over its hosts": lambda: watch_release(Store(Path(place), memory=MEMORY), "9.0", "9.9")
+            }
+            missed += answered({**questions(store, "ns::f77"), **released}, ASK_S)
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"  largest memory: {largest / 1024:,.0f} MiB (goal {MEMORY >> 20:,} MiB)")
     return int(missed > 0 or largest > MEMORY >> 10)
-
-
-def questions(store: Store) -> dict[str, Callable[[], object]]:
-    def ask(sql: str) -> Callable[[], object]:
-        return lambda: store.query(sql.replace("'f77'", "'ns::f77'"))
-
-    asked = {name: ask(sql) for name, sql in QUESTIONS.items()}
-    return {
-        **asked,
-        "a release over its hosts": lambda: watch_release(Store(store.directory, memory=MEMORY), "9.0", "9.9"),
-    }
-
-
-def _took(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds by the clock and of CPU."""
-    begin, cpu = time.perf_counter(), time.process_time()
-    work()
-    return time.perf_counter() - begin, time.process_time() - cpu
 
 
 if __name__ == "__main__":

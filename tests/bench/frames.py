@@ -6,16 +6,15 @@ comparison has them.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from folding.frames import ProfileRun, compare_frames
 from ground.results.frame_differences import FrameDifferences
+from tests.bench.common import options_of, took
 from tests.bench.report_page import FRAMES, act, chromium_page, load, row, synthetic
 from viz.flame.tree import FrameTree
 from viz.page.document import page as whole_page
@@ -73,26 +72,21 @@ def compared(tree: FrameTree, folder: Path, sessions: int) -> tuple[FrameDiffere
             profile(tree, dice, SECONDS // sessions, SAMPLES // sessions, path)
             runs.append(ProfileRun(path, 1_000_000, session=str(session)))
         sides.append((name, runs))
-    took = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        found = compare_frames(sides, folder / "frames.json")
-        took.append(time.perf_counter() - begin)
-    return found, min(took)
+    found: list[FrameDifferences] = []
+    least = min(took(lambda: found.append(compare_frames(sides, folder / "frames.json")))[0] for _ in range(3))
+    return found[-1], least
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="the least of N (default: 5)")
-    arguments, _ = parser.parse_known_args()
+    arguments = options_of(__doc__, runs=5)
     tree = FrameTree(synthetic(FRAMES))
     met = []
     with tempfile.TemporaryDirectory() as name, chromium_page() as page:
         folder = Path(name)
         for sessions in (1, SESSIONS):
-            found, took = compared(tree, folder, sessions)
+            found, seconds = compared(tree, folder, sessions)
             nodes = f"{len(found.nodes.depth):,} nodes x {SECONDS} s x 2 sides, {sessions} sessions a side"
-            met.append(row(f"{nodes}: compare", took, "s", COMPARE_S))
+            met.append(row(f"{nodes}: compare", seconds, "s", COMPARE_S))
         text = whole_page("bench", frames_compared(found))
         file = folder / "page.html"
         file.write_text(text, encoding="utf-8")

@@ -11,7 +11,6 @@ that runs in the workload's own threads, and holds still on a machine with other
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
@@ -30,14 +29,13 @@ from pathlib import Path
 from ground.system.binaries import built_binary
 from ground.system.held_process import HeldProcess
 from ioflame.analysis.bootstrap import median
-from tests.bench.common import DB_FLAGS, database, machine, say
+from tests.bench.common import Look, database, machine, options_of, reading, say
 from tests.places import ROOT
 
 LOADER = ROOT / "target" / "release" / "ioflame-ebpf"
 # From the start of an observer to its first window, and from its end to the next: attaching slows the workload too.
 SETTLE_SECONDS = 1.0
 REST_SECONDS = 0.4
-WARM_UP_SECONDS = 3.0
 
 
 @dataclass
@@ -107,34 +105,12 @@ def observers(device: str) -> list[Observer]:
     ]
 
 
-@contextlib.contextmanager
-def workload(db: Path, threads: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
-    with log.open("wb") as out:
-        process = subprocess.Popen([*command, "--duration=86400", *DB_FLAGS], stdout=out, stderr=out)
-        try:
-            time.sleep(WARM_UP_SECONDS)
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
-def reads(pid: int) -> int:
-    text = Path(f"/proc/{pid}/io").read_text()
-    return int(next(line for line in text.splitlines() if line.startswith("syscr:")).split()[1])
-
-
-def cpu_ns(pid: int) -> int:
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
-
-
 def window(pid: int, seconds: float) -> tuple[float, float]:
     """Read calls a second, and CPU us for each of them."""
-    cpu, before, begun = cpu_ns(pid), reads(pid), time.monotonic()
+    before = Look.at(pid)
     time.sleep(seconds)
-    calls, elapsed = reads(pid) - before, time.monotonic() - begun
-    return calls / elapsed, (cpu_ns(pid) - cpu) / 1000 / calls
+    after = Look.at(pid)
+    return before.rate(after), (after.cpu_ns - before.cpu_ns) / 1000 / (after.calls - before.calls)
 
 
 @contextlib.contextmanager
@@ -182,15 +158,15 @@ def hold(pid: int) -> int:
 def measure(
     chosen: Sequence[Observer], threads: int, rounds: int, seconds: float, db: Path, directory: Path, free: bool
 ) -> None:
-    with workload(db, threads, directory / "db_bench.log") as process:
-        held = f" on CPU {hold(process.pid)}" if threads == 1 and not free else ""
-        off = window(process.pid, seconds)
+    with reading(db, threads, directory / "db_bench.log") as pid:
+        held = f" on CPU {hold(pid)}" if threads == 1 and not free else ""
+        off = window(pid, seconds)
         for _ in range(rounds):
             for observer in random.sample(chosen, len(chosen)):
-                with attached(observer, process.pid, directory):
-                    on = window(process.pid, seconds)
+                with attached(observer, pid, directory):
+                    on = window(pid, seconds)
                 time.sleep(REST_SECONDS)
-                after = window(process.pid, seconds)
+                after = window(pid, seconds)
                 observer.ratios.append(2 * on[0] / (off[0] + after[0]))
                 observer.added_us.append(on[1] - (off[1] + after[1]) / 2)
                 off = after
@@ -210,13 +186,8 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9, help="windows of each observer (default: 9)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one window (default: 2)")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 8], help="of the workload (default: 1 8)")
-    parser.add_argument("--free", action="store_true", help="leave a single thread where the scheduler puts it")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="only observers whose name begins so")
-    options, _ = parser.parse_known_args()  # others are of tests.bench.attach_cost
+    # rounds: windows of each observer; free: leave a single thread where the scheduler puts it; only: names begin so
+    options = options_of(__doc__, rounds=9, seconds=2.0, threads=[1, 8], free=False, only=[])
     if not LOADER.exists():
         sys.exit(f"{LOADER} is not built: make setup")
     if shutil.which("db_bench") is None:

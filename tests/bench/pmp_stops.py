@@ -8,7 +8,6 @@ them. Needs root.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -23,7 +22,7 @@ from pathlib import Path
 
 from ground.system.binaries import built_binary
 from ground.system.process import OWN_GROUP
-from tests.bench.common import DB_FLAGS
+from tests.bench.common import Look, database, options_of, reading
 
 _PROBE = """
 tracepoint:sched:sched_switch /pid == %d && (args->prev_state & 0xc)/ { @out[args->prev_pid] = nsecs; }
@@ -48,14 +47,8 @@ class Way:
 
 
 def _sampler(mode: str, hz: float) -> Callable[[int, Path], list[str]]:
-    out = ["-o", "pmp.data", f"--callgraph={mode}", f"--hz={hz:g}"]
-    return lambda pid, place: [
-        str(built_binary("stacksampler")),
-        f"--pid={pid}",
-        *out[:1],
-        str(place / out[1]),
-        *out[2:],
-    ]
+    argv = [str(built_binary("stacksampler")), f"--callgraph={mode}", f"--hz={hz:g}"]
+    return lambda pid, place: [*argv, f"--pid={pid}", "-o", str(place / "pmp.data")]
 
 
 def _gdb(*options: str) -> Callable[[int, Path], list[str]]:
@@ -74,24 +67,15 @@ def ways() -> list[Way]:
     ]
 
 
-def _reads(pid: int) -> tuple[float, int]:
-    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    return time.monotonic(), next(int(line.split()[1]) for line in lines if line.startswith("syscr"))
-
-
-def _rate(before: tuple[float, int], after: tuple[float, int]) -> float:
-    return (after[1] - before[1]) / (after[0] - before[0])
-
-
 def _plain(pid: int, seconds: float) -> float:
-    before = _reads(pid)
+    before = Look.at(pid)
     time.sleep(seconds)
-    return _rate(before, _reads(pid))
+    return before.rate(Look.at(pid))
 
 
 def _observed(way: Way, pid: int, seconds: float, place: Path) -> float:
     """The rate of a window with the sampler running. gdb is never asked to end: a sample ends by itself."""
-    before = _reads(pid)
+    before = Look.at(pid)
     end = time.monotonic() + seconds
     if way.argv is None:
         time.sleep(seconds)
@@ -104,7 +88,7 @@ def _observed(way: Way, pid: int, seconds: float, place: Path) -> float:
             begun = time.monotonic()
             subprocess.run(way.argv(pid, place), stdin=subprocess.DEVNULL, capture_output=True, check=False)
             time.sleep(max(0.0, min(begun + 1 / way.hz, end) - time.monotonic()))
-    return _rate(before, _reads(pid))
+    return before.rate(Look.at(pid))
 
 
 def _with_stops(way: Way, pid: int, seconds: float, place: Path) -> list[float]:
@@ -149,35 +133,21 @@ def _print(found: Sequence[Way], threads: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="tests.bench.pmp_stops", description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="windows of each way (default: 3)")
-    parser.add_argument("--threads", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of one window (default: 3)")
-    parser.add_argument("--without-gdb", action="store_true", help="quicker: leave gdb out")
-    arguments, _ = parser.parse_known_args()
+    # without_gdb: quicker
+    arguments = options_of(__doc__, runs=3, threads=8, seconds=3.0, without_gdb=False)
     found = [way for way in ways() if not (arguments.without_gdb and way.name.startswith("gdb"))]
+    seconds, order = arguments.seconds, random.Random(1)
     with tempfile.TemporaryDirectory(prefix="ioflame-pmp-", dir="/var/tmp") as scratch:
         place = Path(scratch)
-        flags = [*DB_FLAGS, f"--db={place}/db"]
-        load = ["db_bench", "--benchmarks=fillseq,compact", "--disable_wal=1", *flags]
-        subprocess.run(load, check=True, capture_output=True)
-        argv = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", *flags, f"--threads={arguments.threads}"]
-        with subprocess.Popen(
-            [*argv, "--duration=86400"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as engine:
-            try:
-                time.sleep(3.0)
-                order = random.Random(1)
-                for _ in range(arguments.runs):
-                    for way in order.sample(found, len(found)):
-                        before = _plain(engine.pid, arguments.seconds)
-                        rate = _observed(way, engine.pid, arguments.seconds, place)
-                        way.ratios.append(2 * rate / (before + _plain(engine.pid, arguments.seconds)))
-                for way in found:
-                    if way.argv is not None:
-                        way.stops = _with_stops(way, engine.pid, arguments.seconds, place)
-            finally:
-                engine.kill()
+        with reading(database(place), arguments.threads, place / "db_bench.log") as pid:
+            for _ in range(arguments.runs):
+                for way in order.sample(found, len(found)):
+                    before = _plain(pid, seconds)
+                    rate = _observed(way, pid, seconds, place)
+                    way.ratios.append(2 * rate / (before + _plain(pid, seconds)))
+            for way in found:
+                if way.argv is not None:
+                    way.stops = _with_stops(way, pid, seconds, place)
     _print(found, arguments.threads)
     return 0
 

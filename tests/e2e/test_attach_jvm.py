@@ -15,7 +15,7 @@ from ground.results.profile import read_profile
 from ground.results.run import Run, open_run
 from ground.system.descendants import descendants
 from tests.conftest import ROCKSDBJNI, Ioflame
-from tests.e2e.test_attach import service
+from tests.e2e.commands import service
 
 _SOURCE = Path(__file__).parent / "namespaced" / "Reads.java"
 # It unpacks its library into a /tmp that nobody else sees.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import re
@@ -17,11 +18,11 @@ from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ground.system.descendants import descendants
 from tests.conftest import Ioflame
-from tests.e2e.test_attach import service
+from tests.e2e.commands import attached, refused, script, service
 from tests.programs import FRAMES, compiled, installed_library
 from tests.until import until
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 _SOURCES = Path(__file__).parent / "namespaced"
 # On file systems that only the target sees; what was mapped has no other name.
@@ -34,45 +35,46 @@ cd "$1"
 ./statically &
 exec ./loader ./libcrank.so
 """
-_BURNED = {"turn_the_deleted_crank", "turn_the_static_crank", "made_at_run_time"}
 
 
-@pytest.fixture(params=["sha1", "none"])
-def built(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The programs, with and without build ids."""
-    place = tmp_path / "built"
+def with_build_ids(place: Path, ids: str) -> Path:
+    """The programs; what burns CPU in them has `ids` in its name."""
     place.mkdir()
-
-    flags = (*FRAMES, "-Wall", "-Werror", f"-Wl,--build-id={request.param}")
+    flags = (*FRAMES, "-Wall", "-Werror", f"-Wl,--build-id={ids}")
     crank = _SOURCES / "crank.c"
-    compiled(crank, place / "libcrank.so", *flags, "-DTURN=turn_the_deleted_crank", "-shared", "-fPIC")
-    statically = (*flags, "-DTURN=turn_the_static_crank", "-static", crank)
-    compiled(_SOURCES / "statically.c", place / "statically", *statically)
-    compiled(_SOURCES / "loader.c", place / "loader", *flags, "-pthread", "-ldl")
+    compiled(crank, place / "libcrank.so", *flags, f"-DTURN=turn_deleted_{ids}", "-shared", "-fPIC")
+    compiled(_SOURCES / "statically.c", place / "statically", *flags, f"-DTURN=turn_static_{ids}", "-static", crank)
+    named = f'-DTURN="turn_deleted_{ids}"'
+    compiled(_SOURCES / "loader.c", place / "loader", *flags, named, "-pthread", "-ldl")
     return place
 
 
-@pytest.mark.needs("perf", "unshare")
-def test_names_of_what_only_the_target_saw_are_kept(ioflame: Ioflame, tmp_path: Path, built: Path) -> None:
-    inside, runs = tmp_path / "inside", tmp_path / "runs"
-    inside.mkdir()
-    argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", _STARTED]
-    with service([*argv, str(built), str(inside)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
-        words = ("--seconds=8", "--freq=199", "--collect=perf", "--out", runs)
-        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *words)
-        assert len(descendants([process.pid])) == 3
-    run = open_run((runs / "latest").resolve())
-    stacks = list(read_profile(run.path(Files.PROFILE)).each_stack())
-    leaves = {stack.frames[-1] for stack in stacks}
-    assert leaves >= _BURNED, leaves
-    assert not [check for check in run.record.checks if check.name == "names"]
+@pytest.mark.needs("unshare")
+def test_names_of_what_only_the_targets_saw_are_kept_with_and_without_build_ids(
+    ioflame: Ioflame, tmp_path: Path
+) -> None:
+    runs, burned = tmp_path / "runs", {"made_at_run_time"}
+    with contextlib.ExitStack() as around:
+        pids = []
+        for ids in ("sha1", "none"):
+            burned |= {f"turn_deleted_{ids}", f"turn_static_{ids}"}
+            built, inside = with_build_ids(tmp_path / ids, ids), tmp_path / f"inside-{ids}"
+            inside.mkdir()
+            argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", _STARTED]
+            process = around.enter_context(service([*argv, built, inside], stdout=subprocess.PIPE))
+            assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+            pids.append(process.pid)
+        done = attached(runs, pids, "--seconds=10", "--freq=199", "--collect=perf")
+        assert [len(descendants([pid])) for pid in pids] == [3, 3]
+    leaves = {stack.frames[-1] for stack in read_profile(done.run.path(Files.PROFILE)).each_stack()}
+    assert leaves >= burned, leaves
+    assert "names" not in done.checks
     # What we see ourselves is not copied.
-    assert not run.path(Files.MAPPED).joinpath("usr").exists()
-    # Names stay when it is folded again, now that the target is gone.
-    again, _, _ = ioflame.run("analyse", run.directory)
-    anew = {stack.frames[-1] for stack in read_profile(run.path(Files.PROFILE)).each_stack()}
-    assert (again, anew) == (code, leaves), said + err
+    assert not done.run.path(Files.MAPPED).joinpath("usr").exists()
+    # Names stay when it is folded again, now that the targets are gone.
+    again, _, _ = ioflame.run("analyse", done.run.directory)
+    anew = {stack.frames[-1] for stack in read_profile(done.run.path(Files.PROFILE)).each_stack()}
+    assert (again, anew) == (done.code, leaves)
 
 
 @pytest.fixture(scope="module")
@@ -97,17 +99,18 @@ def check_nothing_is_told(directory: Path) -> None:
     assert not [name for name in (Files.PERF_DATA, Files.OFF_CPU_DATA, Files.SALT) if (directory / name).exists()]
 
 
-@pytest.mark.needs("perf", "co-re")
-def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_path: Path, secretd: str) -> None:
-    runs = tmp_path / "runs"
+@pytest.mark.needs("co-re")
+def test_a_redacted_run_holds_no_name_of_the_targets_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, secretd: str
+) -> None:
     with service([secretd]) as process:
         count = f"--count=: secret; cut -d' ' -f14 /proc/{process.pid}/stat"
-        given = ("--seconds=8", "--freq=199", "--collect=perf,iolat,offcpu", "--redact", count, "--out", str(runs))
-        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *given)
-    run = open_run((runs / "latest").resolve())
-    assert run.path(Files.REPORT).exists() and run.path(Files.OFF_CPU_PROFILE).exists(), said + err
+        words = ("--seconds=8", "--freq=199", "--collect=perf,iolat,offcpu", "--redact", count)
+        done = attached(tmp_path / "runs", [process.pid], *words)
+    run = done.run
+    assert run.path(Files.REPORT).exists() and run.path(Files.OFF_CPU_PROFILE).exists()
     check_nothing_is_told(run.directory)
-    assert "secret" not in said and "secret" not in run.directory.name
+    assert "secret" not in done.out and "secret" not in run.directory.name
     profile = read_profile(run.path(Files.PROFILE))
     heaviest = max(profile.each_stack(), key=lambda stack: stack.weight)
     turn = heaviest.frames[-1]
@@ -118,46 +121,35 @@ def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_p
         assert turn in run.path(name).read_text(encoding="utf-8"), name
     assert turn.encode() in gzip.decompress(run.path(Files.PPROF).read_bytes())
     assert "__libc_start_call_main" in profile.names or "__libc_start_main_impl" in profile.names
-    code, _, err = ioflame.run("analyse", run.directory)
-    assert code == 2 and "is redacted: its recordings are not kept" in err
+    assert "is redacted: its recordings are not kept" in refused(capsys, "analyse", run.directory)
 
 
-@pytest.mark.needs("perf")
-def test_what_an_observer_said_when_it_failed_is_hashed(ioflame: Ioflame, tmp_path: Path, secretd: str) -> None:
-    script = tmp_path / "perf"
+def test_what_an_observer_said_when_it_failed_is_hashed(tmp_path: Path, secretd: str) -> None:
     fails = f'case "$*" in *--control*) echo "cannot open {secretd}" >&2; exit 1;; esac'
-    script.write_text(f'#!/bin/sh\n{fails}\nexec {shutil.which("perf")} "$@"\n', encoding="utf-8")
-    script.chmod(0o755)
-    runs = tmp_path / "runs"
+    perf = script(tmp_path / "bin" / "perf", f'{fails}\nexec {shutil.which("perf")} "$@"')
     with service([secretd]) as process:
-        words = (f"--pid={process.pid}", "--seconds=5", "--collect=perf,null", "--redact", f"--out={runs}")
-        _, said, err = ioflame.run("attach", *words, prefix=("env", f"PATH={tmp_path}:{os.environ['PATH']}"))
-    run = open_run((runs / "latest").resolve())
-    check_nothing_is_told(run.directory)
-    (lost,) = run.record.unobserved
-    assert re.fullmatch(r"perf failed; its words are hashed, .*: h[0-9a-f]{10}", lost.why), said + err
-    assert "secret" not in said
+        done = attached(
+            tmp_path / "runs", [process.pid], "--seconds=5", "--collect=perf,null", "--redact",
+            prefix=("env", f"PATH={perf.parent}:{os.environ['PATH']}"),
+        )  # fmt: skip
+    check_nothing_is_told(done.run.directory)
+    (lost,) = done.record.unobserved
+    assert re.fullmatch(r"perf failed; its words are hashed, .*: h[0-9a-f]{10}", lost.why)
+    assert "secret" not in done.out
 
 
-# A file, and bytes: of a recording more than its head.
-_RECORDING, _FOLDING = (f"*/{Files.PERF_DATA}", 20_000), (f"*/{Files.PROFILE}", 0)
-
-
-@pytest.mark.needs("perf")
-@pytest.mark.parametrize(
-    ("signal_", "made"), [(signal.SIGINT, _RECORDING), (signal.SIGINT, _FOLDING), (signal.SIGKILL, _RECORDING)]
-)
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGKILL])
 def test_a_redacted_run_that_is_interrupted_or_killed_leaves_no_name_either(
-    ioflame: Ioflame, tmp_path: Path, secretd: str, signal_: signal.Signals, made: tuple[str, int]
+    ioflame: Ioflame, tmp_path: Path, secretd: str, signal_: signal.Signals
 ) -> None:
     with service([secretd]) as process:
         count = f"--count=: secret; cut -d' ' -f14 /proc/{process.pid}/stat"
-        seconds = "--seconds=5" if made == _FOLDING else "--seconds=24"
-        words = (seconds, "--freq=999", "--collect=perf", "--redact", count, "--out", str(tmp_path))
+        words = ("--seconds=24", "--freq=999", "--collect=perf", "--redact", count, "--out", str(tmp_path))
         watching = ioflame.start("attach", "--pid", str(process.pid), *words)
-        until(lambda: any(path.stat().st_size > made[1] for path in tmp_path.glob(made[0])), watching)
+        # More than its head.
+        until(lambda: any(path.stat().st_size > 20_000 for path in tmp_path.glob(f"*/{Files.PERF_DATA}")), watching)
         watching.send_signal(signal_)
-        _, err = watching.communicate(timeout=120)
+        watching.communicate(timeout=120)
     (directory,) = (path for path in tmp_path.iterdir() if not path.is_symlink())
     if signal_ == signal.SIGKILL:
         until(lambda: not ioflame.left_behind())

@@ -41,7 +41,6 @@ def repository(tmp_path: Path) -> Path:
     return place
 
 
-@pytest.mark.alone
 @pytest.mark.by_hand
 def test_the_commit_that_spins_is_named(
     ioflame: Ioflame, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -62,25 +61,3 @@ def test_the_commit_that_spins_is_named(
     assert len(list(directory.glob("*/compare.html"))) == 1
     code, out, err = ioflame.run("store", "sql", tmp_path / "store", "SELECT count(DISTINCT campaign) FROM runs")
     assert (code, out.split()[-1]) == (0, str(len(comparisons))), err
-
-
-@pytest.mark.alone
-@pytest.mark.by_hand
-def test_a_category_that_costs_more_is_followed_through_a_list(
-    ioflame: Ioflame, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of four binaries the third sums three times where the first two sum once."""
-    monkeypatch.setenv("IOFLAME_ENGINES", str(ENGINES))
-    lines = []
-    for number in (0, SPINS - 1, SPINS, COMMITS - 1):
-        git(repository, "checkout", "-q", f"v{number}")
-        subprocess.run(["sh", "-c", BUILD], cwd=repository, check=True)
-        program = tmp_path / f"v{number}" / "toy_bench"
-        program.parent.mkdir()
-        lines.append(f"v{number}={(repository / 'toy_bench').rename(program)}\n")
-    (tmp_path / "list.txt").write_text("".join(lines))
-    place = [f"--arms={tmp_path}/list.txt", f"--db-dir={tmp_path}/db", f"--out={tmp_path}/runs"]
-    code, out, err = ioflame.run("bisect", *place, *SIZE, *SEARCH, "--symptom=category:toy sum", seconds=1800)
-    assert code == 0, err + out
-    outcome = out.splitlines()[-1]
-    assert outcome.startswith(f"v{SPINS} ") and "category:toy sum of the ends +" in outcome, outcome

@@ -15,12 +15,13 @@ from ground.results.counted import CountRecord, Event, read_count, write_count
 from ground.system.process import capture
 from ioflame.analysis.counted_verdicts import CountVerdict, against, spread
 from tests.conftest import Ioflame
+from tests.e2e.commands import refused
 from tests.places import ROOT
 from tests.programs import compiled
 from tests.workloads.jars import host_library
 from workloads.registry import rules_named
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("valgrind", "allocators")]
+pytestmark = [pytest.mark.long, pytest.mark.needs("valgrind", "allocators")]
 
 PLANTED = 20
 
@@ -56,6 +57,7 @@ def told(arms: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path
     return out, counted(out), read_count(counted(out))
 
 
+@pytest.mark.xdist_group("counted")
 def test_planted_instructions_are_told(told: tuple[str, Path, CountRecord]) -> None:
     out, _, record = told
     of = record.operations["get"].arms
@@ -71,6 +73,7 @@ def test_planted_instructions_are_told(told: tuple[str, Path, CountRecord]) -> N
         assert one.middle == pytest.approx(other.middle, rel=1e-3)
 
 
+@pytest.mark.xdist_group("counted")
 def test_categories_add_up_to_the_whole(told: tuple[str, Path, CountRecord]) -> None:
     _, directory, record = told
     for arm, one in record.operations["get"].arms.items():
@@ -84,6 +87,7 @@ def test_categories_add_up_to_the_whole(told: tuple[str, Path, CountRecord]) -> 
     assert "owner" in (directory / "summary.txt").read_text()
 
 
+@pytest.mark.xdist_group("counted")
 def test_a_build_counted_again_is_the_same_as_its_baseline(
     ioflame: Ioflame, told: tuple[str, Path, CountRecord], arms: str, tmp_path: Path
 ) -> None:
@@ -101,16 +105,15 @@ def test_a_build_counted_again_is_the_same_as_its_baseline(
     assert "| get | " in out and "fail-above" not in out
 
 
+@pytest.mark.xdist_group("counted")
 def test_another_hosts_baseline_is_refused(
-    ioflame: Ioflame, told: tuple[str, Path, CountRecord], arms: str, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], told: tuple[str, Path, CountRecord], arms: str, tmp_path: Path
 ) -> None:
     record = told[2]
     write_count(tmp_path, msgspec.structs.replace(record, depends_on={**record.depends_on, "libc": "another"}))
-    code, out, err = ioflame.run(
-        "count", f"--rocksdb={arms}", "--repeats=2", f"--baseline={tmp_path}", f"--out={tmp_path}"
-    )
-    assert code == 2 and not out
-    assert "was counted with another libc another, now " in err and "=<base>,<new>" in err
+    words = [f"--rocksdb={arms}", "--repeats=2", f"--baseline={tmp_path}", f"--out={tmp_path}"]
+    said = refused(capsys, "count", *words)
+    assert "was counted with another libc another, now " in said and "=<base>,<new>" in said
 
 
 @pytest.mark.parametrize("engine", ["leveldb", "lmdb"])
@@ -123,30 +126,6 @@ def test_other_engines_are_counted(ioflame: Ioflame, engine: str, tmp_path: Path
         (one,) = record.operations[name].arms.values()
         taken = spread(one, Event.INSTRUCTIONS)
         assert taken is not None and 500 < taken.middle < 100_000
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (["--operation=got"], "--operation got is not known"),
-        (["--limit=get"], "--limit get is no operation with a number"),
-        (["--limit=put=9", "--operation=get"], "that operation is not counted here"),
-        (["--", "true"], "--per is not given"),
-        (["--per=main", "--", "/no/such/program"], "/no/such/program is not found"),
-        (["--per=main", "--operation=get", "--", "true"], "--operation has no effect on a command"),
-        (["--fail-above=1"], "--fail-above=1: expected a percentage such as 1%"),
-        (["--repeats=1"], "--repeats 1 is not within 2 and 5"),
-        (["--jobs=0"], "--jobs 0 is not at least 1"),
-        (["--baseline=/no/such"], "/no/such holds no counted.json"),
-        (["--engine=postgres"], "=postgres is not known"),
-        (["--engine=lmdb", "--rocksdb=10.5.1"], "names a library of another engine"),
-        (["--rocksdb=1.2.3"], "1.2.3"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(ioflame: Ioflame, words: list[str], what: str, tmp_path: Path) -> None:
-    code, out, err = ioflame.run("count", *words, f"--out={tmp_path / 'none'}")
-    assert code == 2 and not out and what in err, err
-    assert not (tmp_path / "none").exists()
 
 
 def test_a_root_that_was_not_called_says_how_to_look(tmp_path: Path) -> None:
@@ -192,7 +171,6 @@ def test_a_command_of_ones_own_is_counted_by_its_calls(ioflame: Ioflame, tmp_pat
     assert code == 1 and "exit code 3; it ended with: no such tree" in err
 
 
-@pytest.mark.long
 def test_a_search_by_counts_names_the_build(ioflame: Ioflame, tmp_path: Path) -> None:
     first_slow, builds = 3, 7
     listed = [
@@ -211,12 +189,3 @@ def test_a_search_by_counts_names_the_build(ioflame: Ioflame, tmp_path: Path) ->
     assert 4 <= len(counts) <= 6
     assert "regressed" in (counts[-1] / "summary.txt").read_text()
     assert (counts[-1] / "report.html").exists()
-
-
-def test_a_symptom_that_is_not_counted_is_refused(ioflame: Ioflame, arms: str, tmp_path: Path) -> None:
-    listed = arms.replace(",", "\n")
-    (tmp_path / "arms").write_text(f"{listed}\n")
-    for symptom, what in {"instructions:got": "--operation got is not known", "instruct": "is not known"}.items():
-        words = [f"--arms={tmp_path / 'arms'}", f"--symptom={symptom}", f"--out={tmp_path / 'runs'}"]
-        code, _, err = ioflame.run("bisect", *words)
-        assert code == 2 and what in err, err

@@ -11,9 +11,7 @@ import pytest
 
 from ground.system.process import Child, Children
 from ioflame.cli import main
-from tests.conftest import Ioflame
-from tests.e2e.conftest import Finished
-from tests.e2e.explained import assert_explained, command_lines, comparable
+from tests.e2e.explained import comparable, explained
 from workloads.database import MANIFEST
 from workloads.registry import engine_named
 
@@ -44,35 +42,24 @@ def about_to_start(monkeypatch: pytest.MonkeyPatch, workload: str, words: list[s
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("engine", "client", "configuration"),
-    [(engine, client, name) for engine, client in _CLIENTS for name in engine_named(engine).configurations()],
-)
+@pytest.mark.parametrize(("engine", "client"), _CLIENTS)
 def test_what_is_explained_is_what_a_run_would_start(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
-    engine: str, client: str, configuration: str,
-) -> None:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str, client: str
+) -> None:
+    """Every workload, and every configuration, each with the next one of the other."""
     monkeypatch.chdir(tmp_path)
     # How long the client is asked to run depends on how busy the host is at that moment.
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-    words = [f"--engine={engine}", f"--client={client}", f"--config={configuration}", "--num-keys=20k"]
-    words += ["--scale=smoke", "--threads=2", "--cpus=0", f"--cache-type={engine_named(engine).about.cache_types[-1]}"]
-    if client == "db_bench":
-        words[-1] = "--cache-type=hyper_clock_cache"
-    for workload in engine_named(engine).workloads():
+    about = engine_named(engine)
+    cache = "hyper_clock_cache" if client == "db_bench" else about.about.cache_types[-1]
+    given = [f"--engine={engine}", f"--client={client}", "--num-keys=20k", "--scale=smoke", "--threads=2", "--cpus=0"]
+    workloads, configurations = list(about.workloads()), list(about.configurations())
+    for number in range(max(len(workloads), len(configurations))):
+        workload, configuration = workloads[number % len(workloads)], configurations[number % len(configurations)]
+        words = [*given, f"--cache-type={cache}", f"--config={configuration}"]
         ran = about_to_start(monkeypatch, workload, words)
         for manifest in Path("db").glob(f"*/{MANIFEST}"):
             # Nothing was written: what was settled for one workload is so for the next.
             manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "settled": True}))
-        capsys.readouterr()
-        assert main(["explain", f"--workload={workload}", *words]) == 0
-        (printed,) = command_lines(capsys.readouterr().out)
-        assert comparable(printed) == comparable(ran), workload
-
-
-@pytest.mark.alone
-@pytest.mark.needs("co-re")
-def test_a_run_was_started_as_explained(ioflame: Ioflame, finished: Finished) -> None:
-    given = finished.record.options
-    words = [f"--{name.replace('_', '-')}={given[name]}" for name in ("scale", "num_keys", "db_dir", "duration")]
-    assert_explained(ioflame, finished.record, "--workload=readrandom", *words)
+        (printed,) = explained(f"--workload={workload}", *words)
+        assert comparable(printed) == comparable(ran), (workload, configuration)

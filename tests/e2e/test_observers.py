@@ -1,82 +1,61 @@
-"""What every observer of one profile saw, each in its window."""
+"""What every observer of the recorded run saw, each in its window."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.io_latency import read_io_latency
 from ground.results.ladder import STAGES, read_ladder
 from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
-from ground.results.record import ANALYSIS, RunRecord, Window
+from ground.results.record import Window
 from ground.results.run import Run
 from ground.results.whose import read_whose
 from ground.text.columns import cells
-from tests.e2e.conftest import ALL, Finished
+from tests.recorded_run import ALL, Finished
 from viz.figures import watching_words
-
-pytestmark = [pytest.mark.alone, pytest.mark.needs("perf", "db_bench", "co-re")]
 
 
 @pytest.fixture
-def observed(finished: Finished) -> tuple[str, Run]:
-    """What a profile with every observer printed, and its run."""
-    return finished.out, Run(finished.directory, finished.record)
+def run(finished: Finished) -> Run:
+    return Run(finished.directory, finished.record)
 
 
-def checks_of(record: RunRecord, start: str) -> list[Check]:
-    return [check for check in record.checks if check.name.startswith(start)]
-
-
-def window(record: RunRecord, kind: str) -> Window:
-    (found,) = [window for window in record.windows if window.kind == kind]
+def window(run: Run, kind: str) -> Window:
+    (found,) = [window for window in run.record.windows if window.kind == kind]
     return found
 
 
-def test_every_file_is_there_and_nothing_is_missing(observed: tuple[str, Run]) -> None:
-    run = observed[1]
+def test_every_file_is_there_and_nothing_is_missing(run: Run) -> None:
     assert (run.record.missing, run.record.unobserved) == ([], [])
     files = {
-        *(Files.RECORD, Files.SUMMARY, Files.REPORT, Files.PERF_DATA, Files.CATEGORIES, Files.FLAMEGRAPH),
-        *(Files.IO_LATENCY, Files.LADDER, Files.OFF_CPU, Files.OFF_CPU_DATA, Files.OFF_CPU_FLAMEGRAPH),
-        *(Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE, Files.RUN_QUEUE),
+        *("db_bench.log", Files.RECORD, Files.SUMMARY, Files.REPORT, Files.PERF_DATA, Files.CATEGORIES, Files.FOLDED),
+        *(Files.FLAMEGRAPH, Files.PPROF, Files.IO_LATENCY, Files.LADDER, Files.OFF_CPU, Files.OFF_CPU_DATA),
+        *(Files.OFF_CPU_FLAMEGRAPH, Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE, Files.RUN_QUEUE),
         *(Files.WHOSE, Files.REQUESTS, Files.REQUEST_ROWS, Files.REQUEST_STACKS, Files.STORED_FILES),
         *(Files.WALL_CLOCK, Files.PMP, Files.PMP_DATA, Files.PMP_FOLDED, Files.PMP_FLAMEGRAPH, Files.LOCKS),
     }
     assert {name for name in files if not run.path(name).stat().st_size} == set()
-
-
-def test_no_check_of_an_observer_failed(observed: tuple[str, Run]) -> None:
-    record = observed[1].record
     for start in ("iolat", "ladder", "on-CPU + off-CPU", "pmp", "whose"):
-        found = checks_of(record, start)
-        assert found, f"no check of {start}"
-        assert [check for check in found if check.verdict in (Verdict.FAILED, Verdict.BLOCKED)] == []
+        assert [check for check in run.record.checks if check.name.startswith(start)], f"no check of {start}"
 
 
-def test_the_observers_windows_are_those_of_the_run(observed: tuple[str, Run]) -> None:
-    run = observed[1]
-    iolat, ladder = read_io_latency(run.path(Files.IO_LATENCY)), read_ladder(run.path(Files.LADDER))
-    off, queue = read_off_cpu(run.path(Files.OFF_CPU)), read_run_queue(run.path(Files.RUN_QUEUE))
-    whose = read_whose(run.path(Files.WHOSE))
-    for kind, opened, closed in (
-        ("iolat", iolat.start_ns, iolat.end_ns),
-        ("ladder", ladder.start_ns, ladder.end_ns),
-        ("offcpu", off.start_ns, off.end_ns),
-        ("runqlat", queue.start_ns, queue.end_ns),
-        ("whose", whose.start_ns, whose.end_ns),
+def test_the_observers_windows_are_those_of_the_run(run: Run) -> None:
+    for kind, seen in (
+        ("iolat", read_io_latency(run.path(Files.IO_LATENCY))),
+        ("ladder", read_ladder(run.path(Files.LADDER))),
+        ("offcpu", read_off_cpu(run.path(Files.OFF_CPU))),
+        ("runqlat", read_run_queue(run.path(Files.RUN_QUEUE))),
+        ("whose", read_whose(run.path(Files.WHOSE))),
     ):
         # Opened just before the counters are read, and closed just after.
-        around = window(run.record, kind)
-        assert opened <= around.start_ns < around.end_ns <= closed
+        around = window(run, kind)
+        assert seen.start_ns <= around.start_ns < around.end_ns <= seen.end_ns
 
 
-def test_whose_reads_are_those_of_the_tables_and_have_a_reason(observed: tuple[str, Run]) -> None:
-    run = observed[1]
+def test_whose_reads_are_those_of_the_tables_and_have_a_reason(run: Run) -> None:
     whose = read_whose(run.path(Files.WHOSE))
     reads = [row for row in whose.of("read") if row.submitter == "process"]
     tables = whose.count(row for row in reads if row.kind == "sst" and row.level is not None and row.holds)
@@ -86,19 +65,17 @@ def test_whose_reads_are_those_of_the_tables_and_have_a_reason(observed: tuple[s
     assert sum(row.requests for row in found if row.reason == "get") >= 0.9 * sum(row.requests for row in found)
 
 
-def test_iolat_has_the_processes_own_reads(observed: tuple[str, Run]) -> None:
-    run = observed[1]
+def test_iolat_has_the_processes_own_reads(run: Run) -> None:
     latency = read_io_latency(run.path(Files.IO_LATENCY))
     row, unseen = latency.row("read", "process"), latency.losses["no_end"]
     # Its gate is wider than the window, so it has all of the window's and a few more.
-    assert row.total.count + unseen >= 0.98 * window(run.record, "iolat").counters.read_calls
+    assert row.total.count + unseen >= 0.98 * window(run, "iolat").counters.read_calls
     assert row.total.count > unseen
     assert row.total.sum_ns == row.queue.sum_ns + row.device.sum_ns
 
 
-def test_each_wake_up_of_a_reader_is_a_wait_for_a_cpu(observed: tuple[str, Run]) -> None:
-    run = observed[1]
-    queue, counted = read_run_queue(run.path(Files.RUN_QUEUE)), window(run.record, "runqlat").counters
+def test_each_wake_up_of_a_reader_is_a_wait_for_a_cpu(run: Run) -> None:
+    queue, counted = read_run_queue(run.path(Files.RUN_QUEUE)), window(run, "runqlat").counters
     # A thread that gave its CPU up is woken once before it runs again, seen or not. The gate is wider than the window.
     woken, unseen = queue.waits["woken"].count, queue.losses["no_start"]
     assert woken + unseen >= 0.98 * counted.voluntary_switches > 0
@@ -110,51 +87,45 @@ def test_each_wake_up_of_a_reader_is_a_wait_for_a_cpu(observed: tuple[str, Run])
     assert "<h3>Run queue</h3>" in page and re.findall(r"Not shown: ([^<\n]*)", page) == ["Slow queries."]
 
 
-def test_the_parts_of_the_ladder_add_up(observed: tuple[str, Run]) -> None:
-    ladder = read_ladder(observed[1].path(Files.LADDER))
-    assert ladder.start == "query"
-    assert [rung.name for rung in ladder.stages] == list(STAGES)
+def test_the_layers_from_the_engine_to_the_device_are_each_shown_once(run: Run) -> None:
+    ladder = read_ladder(run.path(Files.LADDER))
+    assert ladder.start == "query" and [rung.name for rung in ladder.stages] == list(STAGES)
     assert {rung.count for rung in ladder.stages} == {ladder.total.count}
     assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns > 0
-
-
-def test_the_latency_table_names_each_layer_once(observed: tuple[str, Run]) -> None:
-    summary = observed[1].path(Files.SUMMARY).read_text()
+    summary = run.path(Files.SUMMARY).read_text()
     table = summary[summary.index("Latency from the engine to the device") :].partition("\n\n")[0]
     rows = {
         row[1]: float(row[2]) for row in re.finditer(r"^([\w. ]+?) +(?:plain|ladder|iolat) +([\d.]+) ", table, re.M)
     }
     assert list(rows) == ["rx.lat", "query", "read call", "block total", "device", "io.lat"]
     # Of the same reads, each layer holds the next.
-    assert rows["query"] > rows["read call"]
-    assert rows["block total"] > rows["device"]
-    ladder = read_ladder(observed[1].path(Files.LADDER))
+    assert rows["query"] > rows["read call"] and rows["block total"] > rows["device"]
     assert f"{ladder.device_gap()[0].name} {ladder.device_gap()[0].mean_ns / 1e3:.2f} us" in table
 
 
-def test_the_summary_fits_a_hundred_columns(observed: tuple[str, Run]) -> None:
-    lines = observed[1].path(Files.SUMMARY).read_text().split("\n")
+def test_the_summary_fits_a_hundred_columns(run: Run) -> None:
+    lines = run.path(Files.SUMMARY).read_text().split("\n")
     assert [line for line in lines if cells(line) > 100] == []
     # No table is folded: a figure alone on a line would be the end of the row above it.
     assert [line for line in lines if re.fullmatch(r"\s+[\d.,%]+", line)] == []
 
 
-def test_on_cpu_and_off_cpu_are_all_the_threads_time(observed: tuple[str, Run]) -> None:
-    off = read_off_cpu(observed[1].path(Files.OFF_CPU))
+def test_the_wall_clock_by_category_is_all_that_was_seen_on_and_off_the_cpu(run: Run) -> None:
+    off, clock = read_off_cpu(run.path(Files.OFF_CPU)), read_wall_clock(run.path(Files.WALL_CLOCK))
+    # Both are from switch to switch, by the same clock as the threads' lives.
     assert off.ran_ns + off.off_ns == pytest.approx(off.elapsed_ns, rel=0.02)
+    assert off.ran_ns > 0 and off.off_ns > 0 and clock.queries
+    assert clock.unseen_ns == pytest.approx(0, abs=0.02 * clock.elapsed_ns)
+    on_cpu = {row.category: row.ns for row in clock.rows if row.state == "on-CPU"}
+    # perf's categories, scaled to the time on a CPU: each is rounded.
+    assert sum(on_cpu.values()) == pytest.approx(clock.ran_ns, abs=len(on_cpu))
+    assert "libc+k" in on_cpu and len(on_cpu) > 3
+    assert clock.elapsed_ns + clock.idle_ns + clock.background_ns == off.elapsed_ns
+    for row in clock.rows:
+        assert row.us_per_query == pytest.approx(row.ns / 1e3 / clock.queries)
 
 
-def test_the_wall_clock_by_category_is_the_elapsed_time_of_a_query(observed: tuple[str, Run]) -> None:
-    clock = read_wall_clock(observed[1].path(Files.WALL_CLOCK))
-    assert clock.queries
-    per_query = sum(row.us_per_query or 0.0 for row in clock.rows)
-    assert per_query == pytest.approx(clock.elapsed_ns / 1e3 / clock.queries, rel=0.02)
-    on_cpu = {row.category for row in clock.rows if row.state == "on-CPU"}
-    assert "libc+k" in on_cpu and len(on_cpu) > 3  # perf's categories, scaled to the time on a CPU
-
-
-def test_each_observer_has_its_cost_and_so_has_none_at_all(observed: tuple[str, Run]) -> None:
-    run = observed[1]
+def test_each_observer_has_its_cost_and_so_has_none_at_all(run: Run) -> None:
     assert [cost.kind for cost in run.record.costs] == list(ALL)
     # A screen that is full leaves this line out (tests/viz/test_screen.py); the table of the summary stays.
     assert all(name in watching_words(run.record.costs) for name in ALL)
@@ -162,10 +133,3 @@ def test_each_observer_has_its_cost_and_so_has_none_at_all(observed: tuple[str, 
     table = summary[summary.index("Observers:") :]
     for name in ALL:
         assert re.search(rf"^ +{name} +[+-]\d+\.\d% +[+-]\d+\.\d% to [+-]\d+\.\d%$", table, re.MULTILINE), name
-
-
-def test_each_recording_is_folded_once(observed: tuple[str, Run]) -> None:
-    folds = [c.argv for c in observed[1].record.commands if c.name == ANALYSIS and "stackfold" in c.argv[0]]
-    assert sorted(Path(argv[-1]).name for argv in folds) == sorted(
-        [Files.PERF_DATA, Files.OFF_CPU_DATA, Files.PMP_DATA, Files.REQUEST_STACKS]
-    )

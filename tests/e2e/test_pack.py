@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,11 @@ import pytest
 from folding.symbol_cache import CACHE, keep_symbols
 from ground.results.categories import read_categories
 from ground.results.files import Files
-from ground.results.files_at_paths import COPIED
 from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ground.system.elf import build_id
 from tests.conftest import Ioflame
-from tests.e2e.conftest import Finished
+from tests.e2e.commands import asked, attached, measured, refused, service
 from tests.programs import FRAMES, compiled
 from tests.until import until
 
@@ -35,31 +34,42 @@ int main(void) { for (;;) { WORK(); sink = sink + 1; } }
 """
 
 
-@pytest.mark.alone  # `finished` is a run of those that have the machine for themselves
-@pytest.mark.needs("unshare")
-def test_it_comes_to_the_same_on_a_machine_without_its_files(
-    ioflame: Ioflame, finished: Finished, tmp_path: Path
+@pytest.mark.long
+@pytest.mark.needs("perf", "db_bench", "co-re", "unshare")
+def test_it_comes_to_the_same_again_and_on_a_machine_without_its_files(
+    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], short: list[str], tmp_path: Path
 ) -> None:
-    here = open_run(finished.directory)
+    done = measured(tmp_path / "runs", *short, "--collect=perf offcpu pmp")
+    here, checks = done.run, done.record.checks
+    names = (Files.FOLDED, Files.CATEGORIES, Files.FLAMEGRAPH, Files.SUMMARY, Files.WALL_CLOCK, Files.LOCKS)
+    kept = {name: here.path(name).read_bytes() for name in names}
+    raw = here.path(Files.PERF_DATA).stat().st_mtime_ns
+    here.path(Files.FOLDED).unlink()
+    here.path(Files.FLAMEGRAPH).unlink()
+    code, out, err = asked(capsys, "analyse", "-v", here.directory)
+    assert code == done.code and here.path(Files.SUMMARY).read_text().strip() in out, err
+    assert {name: here.path(name).read_bytes() for name in kept} == kept
+    assert here.path(Files.PERF_DATA).stat().st_mtime_ns == raw
+    again = open_run(here.directory).record
+    assert (again.missing, again.checks) == ([], checks)
+
     packed, elsewhere = tmp_path / "run.tar.xz", tmp_path / "elsewhere"
-    code, said, errors = ioflame.run("pack", finished.directory, "-o", packed)
-    assert code == 0 and "librocksdb.so" in said, said + errors
-    again, _, errors = ioflame.run("pack", finished.directory, "-o", packed)
-    assert again == 2 and "--force" in errors
+    code, out, err = asked(capsys, "pack", here.directory, "-o", packed)
+    assert code == 0 and "librocksdb.so" in out, out + err
+    assert "--force" in refused(capsys, "pack", here.directory, "-o", packed)
     elsewhere.mkdir()
-    (elsewhere / packed.name).write_bytes(packed.read_bytes())
+    shutil.copy(packed, elsewhere)
     engine = [one for one in read_profile(here.path(Files.PROFILE)).objects if "db_bench" in one or "rocksdb" in one]
     assert len(engine) > 1
     hidden = "; ".join(f"mount --bind /dev/null {name}" for name in engine)
     script = f'mount -t tmpfs none /usr/lib/debug; {hidden}; export HOME=/nonexistent; exec "$@"'
     there = ("unshare", "--mount", "sh", "-c", script, "sh")
-    code, _, errors = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
-    assert code in (0, 1), errors
-    run = elsewhere / finished.directory.name
-    assert (run / Files.FOLDED).read_bytes() == here.path(Files.FOLDED).read_bytes()
-    assert read_categories(run).rows == read_categories(finished.directory).rows
-    code, _, errors = ioflame.run("analyse", elsewhere / packed.name)
-    assert code == 2 and "is there already" in errors
+    code, _, err = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
+    assert code in (0, 1), err
+    run = elsewhere / here.directory.name
+    assert (run / Files.FOLDED).read_bytes() == kept[Files.FOLDED]
+    assert read_categories(run).rows == read_categories(here.directory).rows
+    assert "is there already" in refused(capsys, "analyse", elsewhere / packed.name)
 
 
 def test_what_is_kept_of_a_program_has_its_tables_and_not_what_it_computes_with(tmp_path: Path) -> None:
@@ -105,61 +115,47 @@ def test_device_inode_and_build_id_of_each_path_are_kept_and_files_without_one_b
 
 
 # perf distinguishes files of one path by their inodes, which are other files' or nobody's on another machine.
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.needs("perf", "unshare")
-@pytest.mark.parametrize(("ids", "first"), [("sha1", "at path"), ("sha1", "contained"), ("none", "at path")])
 def test_of_files_of_one_path_the_same_one_has_names_elsewhere(
-    ioflame: Ioflame, tmp_path: Path, ids: str, first: str
+    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    place, other = tmp_path / "turn", tmp_path / "other"
-    for name, program in (("work_here", place), ("work_there", other)):
-        compiled(_TURN, program, *FRAMES, f"-DWORK={name}", f"-Wl,--build-id={ids}")
-    bound = f"mount --bind {other} {place}; exec {place}"
-    with (
-        subprocess.Popen([place]) as at_path,
-        subprocess.Popen(["unshare", "--mount", "sh", "-c", bound]) as contained,
-    ):
-        try:
-            until(lambda: Path(f"/proc/{contained.pid}/exe").readlink().name == place.name, contained)
-            pids = [at_path.pid, contained.pid] if first == "at path" else [contained.pid, at_path.pid]
-            words = ("--seconds=6", "--freq=199", "--collect=perf", "--out", tmp_path / "runs")
-            code, said, errors = ioflame.run("attach", *(f"--pid={pid}" for pid in pids), *words)
-        finally:
-            at_path.kill()
-            contained.kill()
-    assert code in (0, 1), said + errors
-    here = open_run((tmp_path / "runs" / "latest").resolve())
-    stacks = list(read_profile(here.path(Files.PROFILE)).each_stack())
-    leaves = {pid: {stack.frames[-1] for stack in stacks if stack.tid == pid} for pid in pids}
-    # A copy was made of the other one where that was seen first.
-    names, copied = {"work_here", "work_there", "[turn]"}, (here.path(Files.MAPPED) / COPIED).exists()
-    expected = {at_path.pid: {"[turn]"}, contained.pid: {"work_there"}} if copied else {}
-    expected = expected or {at_path.pid: {"work_here"}, contained.pid: {"[turn]"}}
-    assert {pid: found & names for pid, found in leaves.items()} == expected, (leaves, copied)
+    """Pairs of a program at a path and another one that a container has there; either is seen first."""
+    pairs = [("sha1", "at path"), ("sha1", "contained"), ("none", "at path")]
+    seen: list[tuple[Path, Path, dict[str, int]]] = []
+    with contextlib.ExitStack() as around:
+        pids = []
+        for number, (ids, first) in enumerate(pairs):
+            place, other = tmp_path / f"turn{number}", tmp_path / f"other{number}"
+            for name, program in (("work_here", place), ("work_there", other)):
+                compiled(_TURN, program, *FRAMES, f"-DWORK={name}", f"-Wl,--build-id={ids}")
+            bound = f"mount --bind {other} {place}; exec {place}"
+            at_path = around.enter_context(service([place]))
+            contained = around.enter_context(service(["unshare", "--mount", "sh", "-c", bound]))
+            until(lambda: Path(f"/proc/{contained.pid}/exe").readlink().name == place.name, contained)  # noqa: B023
+            seen.append((place, other, {"at path": at_path.pid, "contained": contained.pid}))
+            pids += sorted((at_path.pid, contained.pid), key=lambda pid: pid != seen[-1][2][first])
+        here = attached(tmp_path / "runs", pids, "--seconds=12", "--freq=199", "--collect=perf").run
+    leaves: dict[int, set[str]] = {pid: set() for pid in pids}
+    for stack in read_profile(here.path(Files.PROFILE)).each_stack():
+        if stack.tid in leaves:
+            leaves[stack.tid].add(stack.frames[-1])
+    for place, _, pair in seen:
+        own = [leaves[pair[who]] & {"work_here", "work_there", f"[{place.name}]"} for who in ("at path", "contained")]
+        # A copy was made of the other one where that was seen first.
+        assert own in ([{"work_here"}, {f"[{place.name}]"}], [{f"[{place.name}]"}, {"work_there"}]), leaves
     packed = tmp_path / "run.tar.xz"
-    code, _, errors = ioflame.run("pack", here.directory, "-o", packed)
-    assert code == 0, errors
-    # At the path there: nothing that is a program, or the very file that has no names here.
-    for lies_there in (Path("/dev/null"), other):
-        elsewhere = tmp_path / f"beside-{lies_there.name}"
+    code, _, err = asked(capsys, "pack", here.directory, "-o", packed)
+    assert code == 0, err
+    # At the paths there: nothing that is a program, or the very files that have no names here.
+    for what in ("null", "other"):
+        elsewhere = tmp_path / f"beside-{what}"
         elsewhere.mkdir()
         shutil.copy(packed, elsewhere)
-        there = ("unshare", "--mount", "sh", "-c", f'mount --bind {lies_there} {place}; exec "$@"', "sh")
-        code, _, errors = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
+        lying = [f"mount --bind {'/dev/null' if what == 'null' else other} {place}" for place, other, _ in seen]
+        there = ("unshare", "--mount", "sh", "-c", f'{"; ".join(lying)}; exec "$@"', "sh")
+        code, _, err = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
         run = elsewhere / here.directory.name
-        assert code in (0, 1), errors
-        assert (run / Files.FOLDED).read_bytes() == here.path(Files.FOLDED).read_bytes(), lies_there
+        assert code in (0, 1), err
+        assert (run / Files.FOLDED).read_bytes() == here.path(Files.FOLDED).read_bytes(), what
         assert read_categories(run).rows == read_categories(here.directory).rows
-
-
-def test_what_is_no_packed_run_is_refused(ioflame: Ioflame, tmp_path: Path) -> None:
-    out = tmp_path / "out.tar.xz"
-    inside = tmp_path / "file"
-    inside.write_text("no run")
-    with tarfile.open(out, "w:xz") as archive:
-        archive.add(inside, "../file")
-    for content in (out.read_bytes(), out.read_bytes()[:-20], b"nothing"):
-        out.write_bytes(content)
-        code, _, errors = ioflame.run("analyse", out)
-        assert code == 2 and str(out) in errors, errors
-    assert {path.name for path in tmp_path.iterdir()} == {"out.tar.xz", "file"}

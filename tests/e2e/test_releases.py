@@ -14,10 +14,11 @@ from ground.results.counted import read_count
 from ground.results.run import open_run
 from ground.system.binaries import built_binary
 from tests.conftest import Ioflame
+from tests.e2e.commands import asked, measured, refused
 from tests.workloads.jars import MULTI_GET, altered, host_library, jar_of, own_member
 from workloads.our_client import lines_of
 
-pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
+pytestmark = pytest.mark.needs("perf", "db_bench")
 
 KEYS = 200_000
 
@@ -44,23 +45,15 @@ def cache(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def small(place: Path, tmp_path: Path) -> list[str]:
     """Of a small database that arms share, for which every release's format is asked."""
-    released = place / "released"
-    return [
-        "--scale=smoke",
-        f"--num-keys={KEYS}",
-        "--duration=1",
-        f"--db-dir={released}",
-        f"--out={tmp_path}",
-    ]
+    database = f"--db-dir={place / 'released'}"
+    return ["--scale=smoke", f"--num-keys={KEYS}", "--duration=1", database, f"--out={tmp_path}"]
 
 
-def test_a_jar_is_profiled_with_what_it_is_from(
-    ioflame: Ioflame, cache: Path, small: list[str], jar: Path, tmp_path: Path
-) -> None:
-    code, out, err = ioflame.run("profile", f"--rocksdb={jar}", *small, "--collect=perf")
-    assert code in (0, 1), err + out
-    assert f"unpack {jar}" in err
-    record = open_run((tmp_path / "latest").resolve()).record
+@pytest.mark.long
+def test_a_jar_is_profiled_with_what_it_is_from(cache: Path, small: list[str], jar: Path, tmp_path: Path) -> None:
+    done = measured(tmp_path, "profile", f"--rocksdb={jar}", *small, "--collect=perf", "--config=byrx")
+    assert f"unpack {jar}" in done.err
+    record = done.record
     library = Path(record.tools["engine_library"])
     assert library.is_relative_to(cache) and library.name == "librocksdb.so"
     assert record.tools["engine_release"] == str(jar) and record.options["client"] == "ioflame"
@@ -69,24 +62,7 @@ def test_a_jar_is_profiled_with_what_it_is_from(
     assert record.profile is not None
 
 
-def test_two_libraries_are_arms_that_read_one_tree(
-    ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path
-) -> None:
-    words = [f"--rocksdb=a={jar},b={other}", "--sessions=1", "--blocks=1", "--no-twin", "--config=byrx", "--seed=7"]
-    code, out, err = ioflame.run("compare", *small, *words)
-    assert code == 0, err + out
-    (directory,) = tmp_path.glob("*-compare-*")
-    record = ComparisonRun.open(directory).record
-    assert record.not_comparable == [] and record.plan.tree == "shared"
-    # What differs is the library alone, and follows from the factor.
-    assert record.besides == {} and "tool engine_library_sha256" in record.differing
-    assert [Path(arm.identity["engine_library"]).name for arm in record.arms] == ["librocksdb.so"] * 2
-    # The same compiler: nothing is said of it.
-    assert record.compilers == "" and "compiler's" not in out
-    decisions = json.loads((directory / "verdict.json").read_text())["arms"][0]["decisions"]
-    assert {"qps", "cpuPer"} <= decisions.keys()
-
-
+@pytest.mark.long
 def test_every_session_measures_a_link_of_its_own(
     ioflame: Ioflame, small: list[str], other: Path, tmp_path: Path
 ) -> None:
@@ -113,32 +89,7 @@ def test_every_session_measures_a_link_of_its_own(
     assert not (directory / "links").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--rocksdb={jar},{other}", "--relink=true"], "is a release, without its object files"),
-        (["--rocksdb=a={jar},b={copy}"], "arms a and b are the same artifact"),
-        (["--arm=a={jar}", "--arm=b=db_bench"], "some arms are libraries"),
-        (["--rocksdb={jar},{other}", "--workload=multireadrandom"], "has no MultiGet"),
-        (["--rocksdb={jar}"], "a comparison needs at least two arms"),
-        (["--null=db_bench", "--count"], "--count: the arms differ by more than their builds"),
-        (["--rocksdb={jar},{other}", "--workload=revrange", "--count"], "does what revrange does"),
-        (["--rocksdb={jar},{other}", "--count", "--operation=got"], "--operation got is not known"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(
-    ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path, words: list[str], says: str
-) -> None:
-    copy = tmp_path / "same" / "librocksdb.so"
-    copy.parent.mkdir()
-    copy.write_bytes(host_library().read_bytes())
-    given = [word.format(jar=jar, other=other, copy=copy) for word in words]
-    code, out, err = ioflame.run("compare", *small, *given)
-    assert (code, out) == (2, ""), err
-    assert says in err
-    assert [path.name for path in tmp_path.iterdir()] == ["same"]
-
-
+@pytest.mark.long
 def test_a_workload_that_makes_its_database_is_compared(
     ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path
 ) -> None:
@@ -147,7 +98,7 @@ def test_a_workload_that_makes_its_database_is_compared(
     words += ["--no-twin", "--duration=3", "--schedule=process"]
     code, out, err = ioflame.run("compare", *[word for word in small if "db-dir" not in word],
                                  f"--db-dir={tmp_path / 'db'}", *words)  # fmt: skip
-    assert code == 0, err + out
+    assert code in (0, 1), err + out
     (directory,) = tmp_path.glob("*-compare-*")
     decisions = json.loads((directory / "verdict.json").read_text())["arms"][0]["decisions"]
     assert decisions["bgPer"]["base_value"] > 0
@@ -155,44 +106,51 @@ def test_a_workload_that_makes_its_database_is_compared(
     assert logs and all("kLZ4Compression" not in log for log in logs)
 
 
+@pytest.mark.long
 @pytest.mark.needs("valgrind", "allocators")
-def test_instructions_are_counted_beside_the_time(
-    ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path
+def test_two_libraries_are_arms_that_read_one_tree_and_instructions_are_counted_beside_the_time(
+    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], small: list[str], jar: Path, other: Path, tmp_path: Path
 ) -> None:
     words = [f"--rocksdb=a={jar},b={other}", "--sessions=1", "--blocks=1", "--no-twin", "--config=byrx", "--seed=7"]
     code, out, err = ioflame.run("compare", *small, *words, "--count", "--operation=put")
-    assert code == 0, err + out
+    assert code in (0, 1), err + out
     (directory,) = tmp_path.glob("*-compare-*")
-    record = read_count(directory / "counted")
-    assert list(record.operations) == ["put"] and [arm.name for arm in record.arms] == ["a", "b"]
+    record = ComparisonRun.open(directory).record
+    assert record.not_comparable == [] and record.plan.tree == "shared"
+    # What differs is the library alone, and follows from the factor.
+    assert record.besides == {} and "tool engine_library_sha256" in record.differing
+    assert [Path(arm.identity["engine_library"]).name for arm in record.arms] == ["librocksdb.so"] * 2
+    # The same compiler: nothing is said of it.
+    assert record.compilers == "" and "compiler's" not in out
+    counted = read_count(directory / "counted")
+    assert list(counted.operations) == ["put"] and [arm.name for arm in counted.arms] == ["a", "b"]
     # The two are one code. Time says nothing after one session.
     says = "b, put: same instructions; the time is undecided here: believe the count, for the code alone"
     assert says in " ".join(out.split()) and "Not counted: the kernel" in out
-    assert json.loads((directory / "verdict.json").read_text())["counted"] == [says]
+    verdict = json.loads((directory / "verdict.json").read_text())
+    assert verdict["counted"] == [says] and {"qps", "cpuPer"} <= verdict["arms"][0]["decisions"].keys()
     assert "Counted instructions" in (directory / "compare.html").read_text()
     # It is not counted again by looking.
-    code, out, err = ioflame.run("compare", directory)
-    assert code == 0 and says in " ".join(out.split()), err
+    code, out, err = asked(capsys, "compare", directory)
+    assert code in (0, 1) and says in " ".join(out.split()), err
 
 
-@pytest.mark.parametrize("engine", ["leveldb", "lmdb"])
-def test_clients_with_another_library_in_them_are_arms(
-    ioflame: Ioflame, place: Path, tmp_path: Path, engine: str
-) -> None:
+@pytest.mark.long
+def test_clients_with_another_library_in_them_are_arms(ioflame: Ioflame, place: Path, tmp_path: Path) -> None:
     """LevelDB and LMDB are linked into our client: another version of them is another client."""
     built = built_binary("ioflame-client")
-    other = place / engine / "ioflame-client"
+    other = place / "lmdb" / "ioflame-client"
     other.parent.mkdir()
     # Bytes behind the end of an ELF file are another build's, and change nothing.
     other.write_bytes(built.read_bytes() + b"another build")
     other.chmod(0o755)
-    words = [f"--engine={engine}", f"--arm=a={built}", f"--arm=b={other}", "--sessions=1", "--blocks=1", "--no-twin"]
+    words = ["--engine=lmdb", f"--arm=a={built}", f"--arm=b={other}", "--sessions=1", "--blocks=1", "--no-twin"]
     words += ["--scale=smoke", f"--num-keys={KEYS}", "--duration=1", "--seed=7"]
     code, out, err = ioflame.run("compare", *words, f"--db-dir={tmp_path / 'db'}", f"--out={tmp_path / 'out'}")
-    assert code == 0, err + out
+    assert code in (0, 1), err + out
     (directory,) = (tmp_path / "out").glob("*-compare-*")
     record = ComparisonRun.open(directory).record
-    assert record.not_comparable == [] and record.engine == engine
+    assert record.not_comparable == [] and record.engine == "lmdb"
     assert [arm.identity["engine_binary"] for arm in record.arms] == [str(built), str(other)]
 
 
@@ -228,6 +186,7 @@ relative.byrx.gets = { "7.8.3" = 1.0 }
 """
 
 
+@pytest.mark.long
 def test_an_experiment_runs_each_library_beside_what_was_published(
     ioflame: Ioflame, jar: Path, other: Path, tmp_path: Path
 ) -> None:
@@ -239,7 +198,7 @@ def test_an_experiment_runs_each_library_beside_what_was_published(
         f"--out={tmp_path / 'out'}",
     ]
     code, out, err = ioflame.run("experiment", tmp_path / "own.toml", *words)
-    assert code == 0, err + out
+    assert code in (0, 1), err + out
     # How long it takes is said first; the base is run once more at the end.
     assert "steps, about" in err.partition("run 1 of 3")[0]
     (going,) = (tmp_path / "out").glob("*-own")
@@ -257,9 +216,10 @@ def test_an_experiment_runs_each_library_beside_what_was_published(
     assert code == 0 and "# 27 steps, about" in out, err + out
 
 
+@pytest.mark.by_hand
 @pytest.mark.needs("maven")
 def test_a_release_is_fetched_once_and_reads_and_is_read(
-    ioflame: Ioflame, cache: Path, small: list[str], tmp_path: Path
+    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], cache: Path, small: list[str], tmp_path: Path
 ) -> None:
     """6.29.5 loads, what this host has reads, and the reverse. The network is needed for the first command alone."""
     code, out, err = ioflame.run("rocksdb", "get", "6.29.5", seconds=900)
@@ -271,9 +231,11 @@ def test_a_release_is_fetched_once_and_reads_and_is_read(
     code, offline, err = ioflame.run("rocksdb", "get", "6.29.5", prefix=tuple(hidden) if again else ())
     assert code == 0 and offline == out, err
     assert "fetch" not in err
-    code, out, err = ioflame.run("profile", "--rocksdb=6.29.5", "--workload=multireadrandom", *small)
-    assert code == 2 and "RocksDB 6.29.5 has no MultiGet" in err
-    assert not list(tmp_path.iterdir())
+    said = refused(capsys, "profile", "--rocksdb=6.29.5", "--workload=multireadrandom", *small)
+    assert "RocksDB 6.29.5 has no MultiGet" in said and not list(tmp_path.iterdir())
+    said = refused(capsys, "rocksdb", "get", "10.4.99")
+    assert "there is no org.rocksdb:rocksdbjni:10.4.99:jar:linux64" in said and "ioflame rocksdb list" in said
+    assert not list(cache.glob("ioflame/rocksdb/10.4.99*"))
     theirs, ours = ["--library=" + str(library)], ["--library=" + str(host_library())]
     for number, (loads, reads) in enumerate(((theirs, ours), (ours, theirs))):
         common = [str(built_binary("ioflame-client")), "--engine=rocksdb", f"--db={tmp_path / str(number)}"]
@@ -284,27 +246,5 @@ def test_a_release_is_fetched_once_and_reads_and_is_read(
         )
         role = lines_of(done.stdout.decode(), "roles")[0]["readers"]
         assert role["found"] == role["reads"] == 5000
-    code, out, err = ioflame.run("compare", "--plan", f"--rocksdb=6.29.5,{host_library()}", *small)
+    code, _, err = asked(capsys, "compare", "--plan", f"--rocksdb=6.29.5,{host_library()}", *small)
     assert code == 0, err
-
-
-@pytest.mark.needs("maven", "unshare")
-def test_without_a_network_maven_says_so_and_nothing_is_kept(
-    ioflame: Ioflame, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As on a host that has Maven and never fetched anything."""
-    monkeypatch.setenv("MAVEN_OPTS", f"-Dmaven.repo.local={tmp_path / 'm2'}")
-    code, out, err = ioflame.run("rocksdb", "get", "8.11.4", seconds=900, prefix=("unshare", "--net"))
-    assert (code, out) == (3, ""), err
-    assert "org.rocksdb:rocksdbjni:8.11.4:jar:linux64 was not fetched: mvn ended with exit code 1: " in err
-    # The command that fetches it elsewhere; and it is not said that there is no such version.
-    assert "-Dartifact=org.rocksdb:rocksdbjni:8.11.4:jar:linux64" in err and "there is no" not in err
-    assert not list(cache.glob("ioflame/rocksdb/8.11.4*"))
-
-
-@pytest.mark.needs("maven")
-def test_a_version_that_there_is_not_is_told_from_a_network_that_there_is_not(ioflame: Ioflame, cache: Path) -> None:
-    code, out, err = ioflame.run("rocksdb", "get", "10.4.99", seconds=900)
-    assert (code, out) == (2, ""), err
-    assert "there is no org.rocksdb:rocksdbjni:10.4.99:jar:linux64" in err and "ioflame rocksdb list" in err
-    assert not list(cache.glob("ioflame/rocksdb/10.4.99*"))

@@ -7,112 +7,109 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from ground.results.cells import CellsRun
-from ground.results.record import RunRecord
 from ground.results.run import open_run
 from tests.conftest import Ioflame
-from tests.e2e.test_services import POSTGRESQL, as_user, done, home, server
-from tests.pgbench import assert_counted, ends_of_transactions, logging_to
+from tests.e2e.commands import Measured, asked, measured, refused, script
+from tests.e2e.test_services import figures_of_transactions, serving_postgresql
+from tests.figures import Report
+from tests.pgbench import ends_of_transactions, logging_to
 from tests.places import ROOT
 
-pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.needs("perf")]
+pytestmark = pytest.mark.needs("perf")
 
 _OPTIONS = ("--seconds=8", "--collect=perf", "--warm-up=1")
 
 
-def watched(place: Path, *words: str, options: tuple[str, ...] = ()) -> tuple[int, str, str, RunRecord]:
-    code, out, err = Ioflame().run("run", "--out", place / "runs", *_OPTIONS, *options, "--", *words)
-    latest = place / "runs" / "latest"
-    assert latest.exists(), err
-    return code, out, err, open_run(latest.resolve()).record
+def watched(place: Path, *words: str | Path, options: tuple[str, ...] = ()) -> Measured:
+    return measured(place / "runs", "run", *_OPTIONS, *options, "--", *words)
 
 
 def rates(text: str, pattern: str) -> list[float]:
     return [float(found) for found in re.findall(pattern, text, re.MULTILINE)]
 
 
-@dataclass(frozen=True)
-class Postgres:
-    """pid: of its postmaster; client: a command line of pgbench's"""
-
-    pid: int
-    client: list[str]
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with home(tmp_path_factory, "postgres") as place:
-        user, data = as_user("postgres"), place / "data"
-        done([*user, str(POSTGRESQL / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
-        argv = [*user, str(POSTGRESQL / "postgres"), "-D", str(data), "-k", str(place), "-c", "listen_addresses="]
-        connected = ["-h", str(place), "-U", "postgres"]
-        with server(argv, place / "log", [str(POSTGRESQL / "pg_isready"), "-q", *connected]) as pid:
-            pgbench = [str(POSTGRESQL / "pgbench"), *connected]
-            done([*pgbench, "-i", "-q", "-s", "2", "postgres"])
-            yield Postgres(pid, [*pgbench, "-n", "-S", "-c", "2", "-T", "20", "postgres"])
-
-
+@pytest.mark.by_hand
 @pytest.mark.needs("postgresql")
-def test_pgbench_has_us_a_transaction_with_nothing_to_guess(postgres: Postgres, tmp_path: Path) -> None:
-    code, _, err, record = watched(tmp_path, *postgres.client, *logging_to(tmp_path))
-    assert code in (0, 1), err
-    assert "added to the command: --progress=1" in err and "--server PID watches PostgreSQL instead" in err
-    printed = rates(err, r"^progress: [\d.]+ s, ([\d.]+) tps")
-    assert len(printed) >= 12, "its progress has passed"
-    assert min(printed) <= record.metrics["qps"] <= max(printed)
-    # Between two lines of its progress the rate is taken to be even: off by less than a second.
-    assert_counted(record.windows, ends_of_transactions(tmp_path), late=1.1, early=1.1)
+def test_pgbench_has_us_a_transaction_and_its_server_is_watched_where_it_is_named(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, figure: Report
+) -> None:
+    with serving_postgresql(tmp_path_factory) as (pid, _, pgbench):
+        command = [*pgbench[:-3], "-c", "2", "-T", "20", "postgres"]
+        done = watched(tmp_path / "client", *command, *logging_to(tmp_path))
+        served = watched(tmp_path / "server", *command, options=(f"--server={pid}",)).record
+        assert Path(f"/proc/{pid}").exists(), "the server lives on"
+    record = done.record
+    assert "added to the command: --progress=1" in done.err
+    assert "--server PID watches PostgreSQL instead" in done.err
+    printed = rates(done.err, r"^progress: [\d.]+ s, ([\d.]+) tps")
+    figure("transactions a second", record.metrics["qps"], expected=f"{min(printed)} to {max(printed)}")
+    # Between two lines of its progress the rate is taken to be even.
+    figures_of_transactions(figure, record.windows, ends_of_transactions(tmp_path))
     assert record.metrics["rx.lat"] == pytest.approx(2 * 1e6 / record.metrics["qps"], rel=1e-6), "of two connections"
-    assert record.metrics["cpuPer"] * record.metrics["qps"] == pytest.approx(record.metrics["cores"] * 1e6, rel=1e-6)
+    assert served.engine == "postgresql" and served.target is not None and pid in served.target.pids
+    assert "client backends" in served.target.groups
 
 
-@pytest.mark.needs("postgresql")
-def test_its_server_is_watched_instead_where_it_is_named(postgres: Postgres, tmp_path: Path) -> None:
-    options = (f"--server={postgres.pid}",)
-    code, _, err, record = watched(tmp_path, *postgres.client, *logging_to(tmp_path), options=options)
-    assert code in (0, 1), err
-    assert record.engine == "postgresql" and record.target is not None and postgres.pid in record.target.pids
-    assert "client backends" in record.target.groups
-    assert_counted(record.windows, ends_of_transactions(tmp_path), late=1.1)
-    assert Path(f"/proc/{postgres.pid}").exists(), "the server lives on"
-
-
+@pytest.mark.by_hand
 @pytest.mark.needs("sysbench")
-def test_sysbench_prints_each_line_at_once_and_is_counted(tmp_path: Path) -> None:
-    code, out, err, record = watched(tmp_path, "sysbench", "cpu", "--time=20", "run")
-    assert code in (0, 1), err
-    assert "added to the command: stdbuf -oL (before the program) and --report-interval=1" in err
-    printed = rates(out, r"^\[ \d+s \] thds: 1 eps: ([\d.]+)")
-    assert len(printed) >= 12 and "General statistics:" in out
-    assert min(printed) <= record.metrics["qps"] <= max(printed)
+def test_sysbench_prints_each_line_at_once_and_is_counted(tmp_path: Path, figure: Report) -> None:
+    done = watched(tmp_path, "sysbench", "cpu", "--time=20", "run")
+    assert "added to the command: stdbuf -oL (before the program) and --report-interval=1" in done.err
+    printed = rates(done.out, r"^\[ \d+s \] thds: 1 eps: ([\d.]+)")
+    assert "General statistics:" in done.out
+    figure("events a second", done.record.metrics["qps"], expected=f"{min(printed)} to {max(printed)}")
 
 
-@pytest.mark.needs("sysbench")
-def test_untouched_reads_nothing_and_says_what_is_lost(tmp_path: Path) -> None:
-    code, out, err, record = watched(tmp_path, "sysbench", "cpu", "--time=20", "run", options=("--untouched",))
-    assert code in (0, 1), err
-    assert "--untouched: without --report-interval=1 it prints no progress" in err and "thds:" not in out
-    assert "qps" not in record.metrics and record.metrics["cores"] > 0
+# A program that sysbench's description fits: it burns CPU, and prints what sysbench does, of the same rate each second.
+_LIKE_SYSBENCH = """
+end=$((SECONDS + 16)); last=$SECONDS
+while [ $SECONDS -lt $end ]; do
+  [ $SECONDS = $last ] || { last=$SECONDS; echo "[ ${last}s ] thds: 1 eps: 250.00 lat (ms,95%): 4.10"; }
+done
+"""
 
 
+@pytest.mark.long
+def test_a_client_is_counted_by_the_lines_that_it_prints_and_its_server_watched_where_it_is_named(
+    burner: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    client = script(tmp_path / "bin" / "sysbench", f"exec bash -c {shlex.quote(_LIKE_SYSBENCH)}")
+    done = watched(tmp_path / "client", client, "cpu", "--time=16", "run")
+    assert "added to the command: --report-interval=1" in done.err
+    counted(done)
+    options = (f"--server={burner.pid}",)
+    served = watched(tmp_path / "server", client, "cpu", "--time=16", "run", options=options)
+    assert served.record.target is not None and served.record.target.pids == [burner.pid]
+    counted(served)
+    assert burner.poll() is None
+
+
+def counted(done: Measured) -> None:
+    """Queries of all windows were counted, no more than were printed; what one costs follows from them."""
+    metrics, seconds = done.record.metrics, rates(done.out, r"^\[ (\d+)s \] thds: 1 eps: 250.00")
+    assert 0 < sum(window.counters.queries or 0 for window in done.record.windows) <= 250 * max(seconds)
+    assert metrics["cpuPer"] * metrics["qps"] == pytest.approx(metrics["cores"] * 1e6, rel=1e-6)
+
+
+@pytest.mark.long
 @pytest.mark.needs("db_bench", "ldb", "bpftrace")
 def test_ldb_is_counted_by_the_keys_that_it_reads(tmp_path: Path) -> None:
     database = tmp_path / "db"
-    load = ["db_bench", "--benchmarks=fillseq", f"--db={database}", "--num=4000000", "--value_size=16"]
+    load = ["db_bench", "--benchmarks=fillseq", f"--db={database}", "--num=1500000", "--value_size=16"]
     subprocess.run(load, capture_output=True, check=True)
-    scan = ["bash", "-c", 'exec "$0" "$@" >/dev/null', "ldb", f"--db={database}", "--hex", "scan"]
-    code, out, err, record = watched(tmp_path, *scan, options=("--client=ldb",))
-    assert (out, code) == ("", code) and code in (0, 1), err
-    assert record.target is not None and "calls of rocksdb::DBIter::Next" in record.target.count
-    assert record.metrics["qps"] > 1000
+    # Whoever reads its lines is slow: it is under way as long as it is watched.
+    scan = ["bash", "-c", '"$0" "$@" | while read -r line; do :; done', "ldb", f"--db={database}", "--hex", "scan"]
+    done = watched(tmp_path, *scan, options=("--client=ldb",))
+    assert done.out == "" and done.record.target is not None
+    assert "calls of rocksdb::DBIter::Next" in done.record.target.count and done.record.metrics["qps"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.needs("db_bench")
 def test_a_script_calls_ioflame_where_it_has_a_place_for_perf(tmp_path: Path) -> None:
     """The line of the documentation, word for word."""
@@ -133,15 +130,8 @@ def test_a_script_calls_ioflame_where_it_has_a_place_for_perf(tmp_path: Path) ->
     assert record.workload == "readrandom" and record.metrics["qps"] > 0
 
 
-@pytest.mark.needs("sysbench", "db_bench")
-def test_a_command_is_a_cell_of_an_experiment(ioflame: Ioflame, tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    cells = [
-        f'[[cells]]\nname = "{threads}"\ncommand = "sysbench cpu --threads={threads} --time=16 run"'
-        for threads in (1, 2)
-    ]
-    path.write_text(
-        """about = "x"
+_CELLS = """
+about = "writes of some threads"
 shows = "x"
 cannot = "x"
 [layout]
@@ -158,30 +148,39 @@ name = "us"
 about = "x"
 part = ["last.cpuPer"]
 [[holds]]
-what = "an event takes some CPU"
+what = "a write takes some CPU"
 proof = "within"
 column = "us"
-low = 1.0
+low = 0.001
 high = 1e6
 """
-        + "\n".join(cells),
-        encoding="utf-8",
-    )
+
+
+@pytest.mark.long
+@pytest.mark.needs("db_bench")
+def test_a_command_is_a_cell_of_an_experiment(
+    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    fill = f"db_bench --benchmarks=fillrandom --num=100000000 --duration=14 --db={tmp_path}/own"
+    cells = [f'[[cells]]\nname = "{n}"\ncommand = "{fill}{n} --threads={n}"\n' for n in (1, 2)]
+    path.write_text(_CELLS + "".join(cells), encoding="utf-8")
     words = (str(path), "--scale=smoke", f"--out={tmp_path / 'runs'}", f"--db-dir={tmp_path / 'db'}")
-    code, out, err = ioflame.run("explain", *words[:2])
-    assert code == 0 and "sysbench" in out and "--threads=2" in out, err
+    code, out, err = asked(capsys, "explain", *words[:2])
+    assert code == 0 and "--benchmarks=fillrandom" in out and "--threads=2" in out, err
     code, out, err = ioflame.run("experiment", *words)
-    assert code in (0, 1) and "thds:" not in out + err, err
+    assert code in (0, 1) and "micros/op" not in out + err, err
     (directory,) = (one.parent for one in (tmp_path / "runs").glob("*/cells.json"))
     record = CellsRun.open(directory).record
     assert [run.status for run in record.runs] == ["done", "done"], err
     for run in record.runs:
-        printed = rates((directory / f"{run.cell}-1-command.log").read_text(encoding="utf-8"), r"eps: ([\d.]+)")
-        assert min(printed) <= run.figures["command.qps"] <= max(printed)
-        assert (directory / run.runs["command"] / "report.html").is_file()
+        assert "micros/op" in (directory / f"{run.cell}-1-command.log").read_text(encoding="utf-8")
+        measured_run = open_run(directory / run.runs["command"])
+        assert run.figures["command.qps"] == measured_run.record.metrics["qps"] > 0
+        assert measured_run.path("report.html").is_file()
     # The store holds each as itself, and the file is the one that it was begun with.
-    code, out, err = ioflame.run("store", "add", tmp_path / "store", directory)
+    code, out, err = asked(capsys, "store", "add", tmp_path / "store", directory)
     assert code == 0 and out.count("added:") == 2, out + err
     path.write_text(path.read_text(encoding="utf-8").replace("--threads=2", "--threads=3"), encoding="utf-8")
-    code, _, err = ioflame.run("experiment", *words, "--resume", directory)
-    assert code == 2 and "begun with other commands, flags or steps of 2" in err, err
+    said = refused(capsys, "experiment", *words, "--resume", directory)
+    assert "begun with other commands, flags or steps of 2" in said

@@ -9,28 +9,27 @@ import pwd
 import re
 import shutil
 import subprocess
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from collectors.counts import command_count
 from ground.results.categories import read_categories
-from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.query_records import read_query_records, read_recorded
 from ground.results.record import Window
-from ground.results.run import Run, open_run
+from ground.system.page_cache import drop_files
 from ground.system.process import Children
-from tests.conftest import Ioflame
-from tests.pgbench import assert_counted, ends_of_transactions, logging_to
+from tests.e2e.commands import Measured, attached, service
+from tests.ebpf.whose_window import seen
+from tests.figures import Report
+from tests.pgbench import ends_of_transactions, logging_to
 from tests.until import until
 from workloads.registry import service_named
 
-pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.needs("perf", "co-re")]
+pytestmark = [pytest.mark.by_hand, pytest.mark.needs("perf", "co-re")]
 
 POSTGRESQL = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path())
 _SECONDS = 12
@@ -38,45 +37,16 @@ _QUERIES = 3000
 _WORDS = (f"--seconds={_SECONDS}", "--freq=499", "--collect=perf,iolat")
 
 
-@dataclass
-class Client:
-    """What a load generator prints of itself once a second. moments: CLOCK_MONOTONIC in s, queries until then"""
-
-    process: subprocess.Popen[str]
-    rate: re.Pattern[str]
-    moments: list[tuple[float, float]] = field(default_factory=list)
-
-    def read(self) -> None:
-        """Until it ends: its queries a second since it last said so."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if found := self.rate.search(line):
-                now = time.monotonic()
-                at, queries = self.moments[-1] if self.moments else (now - 1, 0.0)
-                self.moments.append((now, queries + float(found[1]) * (now - at)))
-
-    def queries_in(self, windows: Sequence[Window]) -> float:
-        return sum(self._at(window.end_ns / 1e9) - self._at(window.start_ns / 1e9) for window in windows)
-
-    def _at(self, moment: float) -> float:
-        right = bisect.bisect(self.moments, (moment, 0.0))
-        (begin, first), (end, last) = self.moments[right - 1 : right + 1]
-        return first + (last - first) * (moment - begin) / (end - begin)
-
-
 @dataclass(frozen=True)
 class Served:
-    """A server that was attached to under its load: what was printed and left, and its client.
+    """A server that was attached to under its load: what was printed and left.
 
-    gained: by the count, while another client sent `_QUERIES`
+    gained: by the count, while another client sent `_QUERIES`; said: by the client of that load
     """
 
-    code: int
-    out: str
-    err: str
-    run: Run
-    client: Client
+    done: Measured
     gained: float
+    said: str
 
 
 def as_user(name: str) -> tuple[str, ...]:
@@ -135,120 +105,108 @@ def gained(count: str, load: list[str]) -> float:
         return counter.read() - before
 
 
-def under_load(pid: int, load: list[str], rate: str, out: Path, count: Sequence[str], known: float) -> Served:
-    """Attaches for `_SECONDS` while the client runs; rate: the pattern of its queries a second, printed each second
+def under_load(pid: int, load: list[str], out: Path, count: Sequence[str], known: float) -> Served:
+    """Attaches while the client runs. known: what the count gained by `_QUERIES`"""
+    log = out.with_name("client.log")
+    with log.open("wb") as file, service(load, stdout=file, stderr=file) as client:
+        until(lambda: log.stat().st_size, client)
+        done = attached(out, [pid], "-v", *_WORDS, *count)
+    return Served(done, known, log.read_text(encoding="utf-8", errors="replace"))
 
-    known: what the count gained by `_QUERIES`
-    """
-    process = subprocess.Popen(load, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    client = Client(process, re.compile(rate))
-    reader = threading.Thread(target=client.read)
-    reader.start()
 
-    def tells_more() -> None:
-        """Waits for the next line of the client."""
-        now = time.monotonic()
-        until(lambda: client.moments and client.moments[-1][0] >= now, process)
-
-    try:
-        tells_more()
-        ioflame = Ioflame()
-        code, said, errors = ioflame.run("attach", "--pid", str(pid), "--out", out, "-v", *_WORDS, *count)
-        tells_more()
-    finally:
-        process.terminate()
-        reader.join()
-        process.wait()
-    return Served(code, said, errors, open_run((out / "latest").resolve()), client, known)
+@contextlib.contextmanager
+def postgresql_in(place: Path, buffers: str, scale: int) -> Iterator[tuple[int, list[str]]]:
+    """Debian's PostgreSQL, with pgbench's tables: its pid, and `pgbench -n -S`, which connects to it."""
+    user, data = as_user("postgres"), place / "data"
+    done([*user, str(POSTGRESQL / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
+    settings = ["listen_addresses=", f"unix_socket_directories={place}", f"shared_buffers={buffers}", "fsync=off"]
+    argv = [*user, str(POSTGRESQL / "postgres"), "-D", str(data), *(word for one in settings for word in ("-c", one))]
+    connected = ["-h", str(place), "-U", "postgres"]
+    with server(argv, place / "log", [str(POSTGRESQL / "pg_isready"), "-q", *connected]) as pid:
+        pgbench = [str(POSTGRESQL / "pgbench"), *connected]
+        done([*pgbench, "-i", "-q", "-s", str(scale), "postgres"])
+        yield pid, [*pgbench, "-n", "-S"]
 
 
 @contextlib.contextmanager
 def serving_postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path, list[str]]]:
-    """Debian's PostgreSQL with ten times as much data as shared_buffers holds: pid, directory, and pgbench -S."""
+    """With ten times as much data as shared_buffers holds: pid, directory, and pgbench -S."""
     with home(tmp_path_factory, "postgres") as place, pytest.MonkeyPatch.context() as monkeypatch:
-        user, data = as_user("postgres"), place / "data"
-        done([*user, str(POSTGRESQL / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
-        settings = ["listen_addresses=", f"unix_socket_directories={place}", "shared_buffers=16MB", "fsync=off"]
-        argv = [*user, str(POSTGRESQL / "postgres"), "-D", str(data)]
-        argv += [word for one in settings for word in ("-c", one)]
-        connected = ["-h", str(place), "-U", "postgres"]
-        with server(argv, place / "log", [str(POSTGRESQL / "pg_isready"), *connected]) as pid:
-            pgbench = [str(POSTGRESQL / "pgbench"), *connected]
-            done([*pgbench, "-i", "-q", "-s", "10", "postgres"])
-            monkeypatch.setenv("PGHOST", str(place))
-            monkeypatch.setenv("PGUSER", "postgres")
-            yield pid, place, [*pgbench, "-n", "-S", "-c", "1", "postgres"]
-
-
-@dataclass(frozen=True)
-class Logged:
-    """ends: when pgbench had the answer to each of its transactions, CLOCK_MONOTONIC in s, ascending"""
-
-    served: Served
-    ends: list[float]
-
-
-@pytest.fixture(scope="module")
-def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logged]:
-    with serving_postgresql(tmp_path_factory) as (pid, place, pgbench):
-        known = gained(service_named("postgresql").count["transactions"].command, [*pgbench, "-t", str(_QUERIES)])
-        load, rate = [*pgbench, "-P", "1", "-T", "3600"], r"^progress: .* s, ([\d.]+) tps"
-        load += logging_to(place)
-        served = under_load(pid, load, rate, place / "runs", ["--count-preset=transactions"], known)
-        yield Logged(served, ends_of_transactions(place))
-
-
-@pytest.fixture
-def postgresql(logged: Logged) -> Served:
-    return logged.served
+        monkeypatch.setenv("PGHOST", str(place))
+        monkeypatch.setenv("PGUSER", "postgres")
+        with postgresql_in(place, "16MB", 10) as (pid, pgbench):
+            yield pid, place, [*pgbench, "-c", "1", "postgres"]
 
 
 @pytest.mark.needs("postgresql")
-def test_a_query_of_postgresql_is_told_by_category(postgresql: Served) -> None:
-    assert postgresql.code == 0, postgresql.err + postgresql.out
-    record = postgresql.run.record
-    assert record.engine == "postgresql" and "us/query" in postgresql.out
-    rows = {row.name: row for row in read_categories(postgresql.run.directory).rows}
-    assert rows["other"].share <= 10
+def test_a_query_of_postgresql_is_told_by_category_and_counted_as_its_client_does(
+    tmp_path_factory: pytest.TempPathFactory, figure: Report
+) -> None:
+    with serving_postgresql(tmp_path_factory) as (pid, place, pgbench):
+        known = gained(service_named("postgresql").count["transactions"].command, [*pgbench, "-t", str(_QUERIES)])
+        load = [*pgbench, "-P", "1", "-T", "3600", *logging_to(place)]
+        served = under_load(pid, load, place / "runs", ["--count-preset=transactions"], known)
+        ends, record = ends_of_transactions(place), served.done.record
+        rows = {row.name: row for row in read_categories(served.done.run.directory).rows}
+    assert record.engine == "postgresql" and "us/query" in served.done.out
+    figure("share of `other`, %", rows["other"].share, expected="<= 10")
     for name in ("storage read", "buffers", "index", "planner", "parser", "executor", "protocol", "locks"):
         assert rows[name].weight > 0, name
     figures = [row.us_per_query for row in rows.values()]
     assert sum(us for us in figures if us is not None) == pytest.approx(record.metrics["cpuPer"], rel=1e-6)
     # A backend is forked for each connection, psql's among them: all of them are seen, and told by their titles.
     assert record.target is not None and {"client backends", "checkpointer", "walwriter"} <= record.target.groups.keys()
-    assert not [check for check in record.checks if check.verdict is Verdict.FAILED]
+    # A backend reports its transactions once a second, and asking takes a while.
+    assert record.target.count_lag == 1
+    figures_of_transactions(figure, record.windows, ends)
+    # Of a whole life of a client both know each one; asking is a transaction, and so is what pgbench looks up first.
+    assert _QUERIES <= served.gained <= _QUERIES + 10
 
 
 @pytest.mark.needs("postgresql")
 def test_slow_queries_of_postgresql_are_calls_of_the_function_that_counts_them(
-    ioflame: Ioflame, tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     with serving_postgresql(tmp_path_factory) as (pid, place, pgbench):
-        load = subprocess.Popen([*pgbench, "-T", "3600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
+        with service([*pgbench, "-T", "3600"], stderr=subprocess.DEVNULL):
             words = ("--seconds=12", "--collect=null", "--tail", "--count-symbol=PortalRun")
-            code, out, err = ioflame.run("attach", "--pid", str(pid), "--out", place / "runs", *words)
-        finally:
-            load.terminate()
-            load.wait()
-        assert code == 0, err + out
-        run = open_run((place / "runs" / "latest").resolve())
-        recorded = read_recorded(run.path(Files.RECORDED))
-        records = read_query_records(run.path(Files.QUERY_RECORDS)).records
+            done = attached(place / "runs", [pid], *words)
+        recorded = read_recorded(done.run.path(Files.RECORDED))
+        records = read_query_records(done.run.path(Files.QUERY_RECORDS)).records
     assert recorded.kind == "query" and [watched.name for watched in recorded.query] == ["PortalRun()"]
     assert records and all(sum(one.parts) == one.ns for one in records)
-    checks = [check for check in run.record.checks if check.name.startswith("tail")]
-    assert checks and not [check for check in checks if check.verdict is Verdict.FAILED]
+
+
+def figures_of_transactions(figure: Report, windows: Sequence[Window], ends: list[float]) -> None:
+    """Of each window how many transactions were counted, and how many ended in it."""
+    for window in windows:
+        ended = bisect.bisect(ends, window.end_ns / 1e9) - bisect.bisect(ends, window.start_ns / 1e9)
+        figure(f"transactions counted in a {window.kind} window", window.counters.queries or 0, expected=str(ended))
 
 
 @pytest.mark.needs("postgresql")
-def test_the_statistics_of_postgresql_and_its_client_count_the_same_queries(logged: Logged) -> None:
-    served, record = logged.served, logged.served.run.record
-    # A backend reports its transactions once a second, and asking takes a while.
-    assert record.target is not None and record.target.count_lag == 1
-    assert_counted(record.windows, logged.ends, late=1.1)
-    # Of a whole life of a client both know each one; asking is a transaction, and so is what pgbench looks up first.
-    assert _QUERIES <= served.gained <= _QUERIES + 10
+def test_a_relation_is_told_by_its_path_and_by_its_name(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, figure: Report
+) -> None:
+    with serving_postgresql(tmp_path_factory) as (pid, place, pgbench):
+
+        def load() -> None:
+            # Read before, so they are in the page cache; what the server wants now it reads from the device.
+            drop_files((place / "data").glob("base/*/*"))
+            done([*pgbench[:-1], "-t", "3000", "postgres"])
+
+        titled = f"host={place} user=postgres dbname=postgres"
+        found = seen(tmp_path, load, pid=pid, database=place / "data", engine="postgresql", titles=titled)
+    relations = [row for row in found.whose.files if row.kind == "relation"]
+    titles = {row.title for row in relations if row.reads}
+    assert {f"postgres.public.pgbench_accounts{part}" for part in ("", "_pkey")} <= titles, titles
+    accounts = next(row for row in relations if row.title == "postgres.public.pgbench_accounts")
+    assert accounts.name.startswith("base/") and accounts.reads > 0
+    assert "postgres.public.pgbench_accounts" in found.text
+    # A backend is forked for each connection.
+    ours = found.count(operation="read", submitter="process")
+    figure("reads of relations / reads", found.count(operation="read", submitter="process", kind="relation") / ours,
+           expected=">= 0.9")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -283,20 +241,21 @@ def myrocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             load = ["stdbuf", "-oL", *sysbench, "--report-interval=1", "run"]
             # Most of a point select is the server's and the socket's: of 49 Hz the engine's part would be 30 samples.
             options = (f"--count={query}", "--freq=499")
-            yield under_load(pid, load, r"^\[ \d+s \] .* qps: ([\d.]+) ", place / "runs", options, known)
+            yield under_load(pid, load, place / "runs", options, known)
 
 
 @pytest.mark.needs("myrocks")
-def test_server_and_engine_of_myrocks_are_in_one_table(myrocks: Served) -> None:
-    assert myrocks.code == 0, myrocks.err + myrocks.out
-    record = myrocks.run.record
+def test_server_and_engine_of_myrocks_are_in_one_table(myrocks: Served, figure: Report) -> None:
+    record = myrocks.done.record
     assert record.engine == "myrocks"
-    shares = {row.name: row.share for row in read_categories(myrocks.run.directory).rows}
-    engine = sum(shares[name] for name in ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "BSI"))
-    server_layer = sum(shares[name] for name in ("network", "parser", "tables", "optimizer", "commit", "server"))
-    assert engine > 3 and server_layer > 20 and shares["handler"] > 1
-    assert shares["other"] < 20
-    queries = sum(window.counters.queries or 0 for window in record.windows)
-    assert queries == pytest.approx(myrocks.client.queries_in(record.windows), rel=0.2)
+    shares = {row.name: row.share for row in read_categories(myrocks.done.run.directory).rows}
+    for name, rows, expected in (
+        ("engine", ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "BSI"), "> 3"),
+        ("server", ("network", "parser", "tables", "optimizer", "commit", "server"), "> 20"),
+        ("handler", ("handler",), "> 1"),
+        ("rest", ("other",), "< 20"),
+    ):
+        figure(f"share of the {name}, %", sum(shares[row] for row in rows), expected=expected)
+    printed = [float(rate) for rate in re.findall(r"^\[ \d+s \] .* qps: ([\d.]+) ", myrocks.said, re.MULTILINE)]
+    figure("queries a second", record.metrics["qps"], expected=f"{min(printed)} to {max(printed)} by its client")
     assert myrocks.gained == _QUERIES
-    assert not [check for check in record.checks if check.verdict is Verdict.FAILED]

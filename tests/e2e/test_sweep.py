@@ -9,18 +9,21 @@ import pytest
 from ground.results.files import Files
 from ground.results.sweep import PERCENTILES, read_sweep
 from tests.conftest import Ioflame
+from tests.e2e.commands import asked
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 # LMDB answers in microseconds: a second has tens of thousands of queries.
 SMALL = ("--engine=lmdb", "--scale=smoke", "--num-keys=20000", "--duration=1")
 
 
-def test_rates_are_offered_and_what_came_of_them_is_kept(ioflame: Ioflame, tmp_path: Path) -> None:
+def test_rates_are_offered_and_what_came_of_them_is_kept(
+    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     code, out, err = ioflame.run(
         "sweep", *SMALL, f"--db-dir={tmp_path / 'db'}", f"--out={tmp_path / 'out'}", "--runs=2", "--limit=p99=10s"
     )
-    assert code == 0, err + out
+    assert code in (0, 1), err + out
     (directory,) = (tmp_path / "out").glob("*-sweep-readrandom")
     record = read_sweep(directory)
     assert record.closed.rate is None and record.closed.queries > 1000
@@ -35,5 +38,5 @@ def test_rates_are_offered_and_what_came_of_them_is_kept(ioflame: Ioflame, tmp_p
     assert "queries a second keep p99 <= 10 s" in out or "overloaded" in out
     assert "Latency by rate" in (directory / Files.REPORT).read_text()
     # A finished one again.
-    code, again, err = ioflame.run("sweep", directory)
+    code, again, err = asked(capsys, "sweep", directory)
     assert code == 0 and again.splitlines()[-1] == out.splitlines()[-1], err

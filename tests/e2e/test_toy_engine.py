@@ -20,6 +20,7 @@ from ground.results.ladder import read_ladder
 from ground.results.profile import FoldedStack
 from ground.results.run import open_run
 from tests.conftest import Ioflame
+from tests.e2e.commands import asked, measured, refused
 from tests.places import ROOT
 from tests.programs import FRAMES, compiled
 from workloads.registry import engine_named, engine_names, rules_named
@@ -41,19 +42,19 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(ENGINES / "toy" / "toy_bench.cc", tmp_path_factory.mktemp("toy") / "toy_bench", *_FLAGS)
 
 
-def test_it_is_listed_and_explained_by_its_folder_alone(ioflame: Ioflame, client: Path) -> None:
-    code, out, err = ioflame.run("list", "--engine=toy")
+def test_it_is_listed_and_explained_by_its_folder_alone(capsys: pytest.CaptureFixture[str], client: Path) -> None:
+    code, out, err = asked(capsys, "list", "--engine=toy")
     assert (code, err) == (0, "")
     assert "through its toy_bench" in out and "blocks at random" in out and "readrandom" not in out
-    code, out, err = ioflame.run("explain", "getrandom", "--engine=toy", f"--db-bench={client}", "--threads=3")
+    code, out, err = asked(capsys, "explain", "getrandom", "--engine=toy", f"--db-bench={client}", "--threads=3")
     assert code == 0, err
     assert out.startswith(f"# {client}, Toy 1.0;")
     argv = shlex.split(out.rpartition("#")[2].partition("\n")[2].replace("\\\n", ""))
     assert argv[:2] == [str(client), "--benchmarks=get"]
     assert {"--threads=3", "--direct=true", "--report=RUN/toy_bench.report.csv", "--block_size=8192"} <= set(argv)
-    code, out, err = ioflame.run("explain", "getrandom", "--engine=toy", f"--db-bench={client}", "--config=iodir")
-    assert (code, out) == (2, "") and "CONFIG=unbuffered|through_cache" in err
-    assert ioflame.run("explain", "getrandom", "--engine=toys")[0] == 2
+    said = refused(capsys, "explain", "getrandom", "--engine=toy", f"--db-bench={client}", "--config=iodir")
+    assert "CONFIG=unbuffered|through_cache" in said
+    refused(capsys, "explain", "getrandom", "--engine=toys")
 
 
 def test_its_lock_rules_stand_beside_those_of_the_libraries(tmp_path: Path) -> None:
@@ -71,30 +72,30 @@ def test_its_lock_rules_stand_beside_those_of_the_libraries(tmp_path: Path) -> N
     assert set(engine_names()) == {"leveldb", "lmdb", "rocksdb", "toy"}
 
 
-def test_its_categories_colour_the_stacks_of_any_profile(ioflame: Ioflame, tmp_path: Path) -> None:
+def test_its_categories_colour_the_stacks_of_any_profile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     given, out = tmp_path / "stacks.folded", tmp_path / "stacks.svg"
     given.write_text("toy;main;toy::Store::Get;toy::Sum 30\ntoy;main;toy::Store::ReadBlock;pread 60\n")
-    code, _, err = ioflame.run("flamegraph", given, "-o", out, "--rules=toy")
+    code, _, err = asked(capsys, "flamegraph", given, "-o", out, "--rules=toy")
     assert code == 0, err
     drawn = out.read_text(encoding="utf-8")
     assert "toy read" in drawn and "toy sum" in drawn
 
 
+@pytest.mark.long
 @pytest.mark.needs("perf", "co-re")
-def test_it_is_profiled_and_analysed_again(ioflame: Ioflame, client: Path, tmp_path: Path) -> None:
-    place = [f"--db-dir={tmp_path}/db", f"--out={tmp_path}/runs", f"--db-bench={client}", "--collect=perf ladder pmp"]
+def test_it_is_profiled_and_analysed_again(capsys: pytest.CaptureFixture[str], client: Path, tmp_path: Path) -> None:
+    place = [f"--db-dir={tmp_path}/db", f"--db-bench={client}", "--collect=perf ladder pmp"]
     size = ["--scale=smoke", "--duration=1", f"--num-keys={KEYS}", "--cache-size=1M"]
-    _, _, err = ioflame.run("profile", "--engine=toy", *size, *place)
-    assert (tmp_path / "runs" / "latest" / "run.json").exists(), err
-    run = open_run(tmp_path / "runs" / "latest")
-    assert (run.record.engine, run.record.workload, run.record.missing) == ("toy", "getrandom", []), err
+    run = measured(tmp_path / "runs", "profile", "--engine=toy", *size, *place).run
+    assert (run.record.engine, run.record.workload, run.record.missing) == ("toy", "getrandom", [])
     assert {"toy_bench.log", "toy_bench.report.csv"} <= {path.name for path in run.directory.iterdir()}
     assert [c.name for c in run.record.commands][:3] == ["toy_bench load", "toy_bench settle", "toy_bench getrandom"]
     assert run.record.engine_result["found"] == run.record.engine_result["reads"] > 0
 
     # The report by second, the closing line and the windows count the same queries.
     rates = engine_named("toy").parse_report(run.path("toy_bench.report.csv").read_text(encoding="utf-8"))
-    assert sum(rates) == pytest.approx(run.record.engine_result["operations"], rel=0.01)
+    # It was asked to end within a second, which has no line.
+    assert 0 <= run.record.engine_result["operations"] - sum(rates) <= max(rates)
     counted = [w.counters.queries for w in run.record.windows]
     assert all(queries is not None and 0 < queries < sum(rates) for queries in counted)
 
@@ -111,11 +112,11 @@ def test_it_is_profiled_and_analysed_again(ioflame: Ioflame, client: Path, tmp_p
 
     again = tmp_path / "again"
     shutil.copytree(run.directory, again)
-    assert ioflame.run("analyse", again)[0] in (0, 1)
+    assert asked(capsys, "analyse", again)[0] in (0, 1)
     assert open_run(again).record.checks == run.record.checks
     assert read_categories(again) == read_categories(run.directory)
-    code, _, err = ioflame.run("show", again, "parts")
-    assert code == 2 and "categories.parts.json" in err and "one of: owner, leaf, windows" in err
+    said = refused(capsys, "show", again, "parts")
+    assert "categories.parts.json" in said and "one of: owner, leaf, windows" in said
     page = (again / Files.REPORT).read_text(encoding="utf-8")
     assert "toy sum" in page and "QPS by second is not shown" not in page and "No time line" not in page
 
@@ -125,7 +126,7 @@ about = "blocks at random, by several builds"
 shows = "what a block costs"
 cannot = "anything else"
 steps = ["load", "getrandom"]
-scale.smoke = { about = "seconds", num_keys = 20000, duration = 2, warmup = 1, rounds = ROUNDS }
+scale.smoke = { about = "seconds", num_keys = 20000, duration = 2, warmup = 1 }
 cells = [{ name = "direct", configuration = "unbuffered" }]
 breakdowns = [{ step = "getrandom", by = "owner" }]
 columns = [
@@ -136,25 +137,20 @@ holds = [{ what = "blocks are read", proof = "within", column = "gets", low = 1.
 """
 
 
-def run_cells(ioflame: Ioflame, tmp_path: Path, rounds: int, builds: str) -> tuple[Path, str]:
-    """The directory of a small experiment of cells, and what it printed."""
+@pytest.mark.long
+@pytest.mark.needs("perf")
+def test_a_cell_is_measured_window_by_window_and_leads_to_its_run(
+    ioflame: Ioflame, client: Path, tmp_path: Path
+) -> None:
     own = tmp_path / "own.toml"
-    own.write_text(CELLS.replace("ROUNDS", str(rounds)))
+    own.write_text(CELLS)
     code, out, err = ioflame.run(
-        "experiment", own, "--engine=toy", "--scale=smoke", "--callgraph=fp", f"--db-bench={builds}",
+        "experiment", own, "--engine=toy", "--scale=smoke", "--callgraph=fp", f"--db-bench={client}",
         f"--db-dir={tmp_path}/db", f"--out={tmp_path}/out",
     )  # fmt: skip
     # The toy tidies up while it is read, which a proof says, and does not find what is no block: code 1 may be.
     assert code in (0, 1), err + out
     (directory,) = (tmp_path / "out").iterdir()
-    return directory, out
-
-
-@pytest.mark.needs("perf")
-def test_a_cell_is_measured_window_by_window_and_leads_to_its_run(
-    ioflame: Ioflame, client: Path, tmp_path: Path
-) -> None:
-    directory, out = run_cells(ioflame, tmp_path, 1, str(client))
     (run,) = CellsRun.open(directory).record.runs
     assert run.status == "done", run.why
     measured = open_run(directory / run.runs["getrandom"])
@@ -165,30 +161,3 @@ def test_a_cell_is_measured_window_by_window_and_leads_to_its_run(
     page = (directory / Files.EXPERIMENT).read_text(encoding="utf-8")
     assert f'href="{quote(run.runs["getrandom"])}/{Files.REPORT}"' in page
     assert re.search(rf"report:       .*{directory.name}/{Files.EXPERIMENT}", out)
-
-
-@pytest.mark.by_hand
-@pytest.mark.alone
-@pytest.mark.needs("perf")
-def test_the_build_that_was_made_slower_is_found_in_its_row_and_the_same_one_again_is_not(
-    ioflame: Ioflame, client: Path, tmp_path: Path
-) -> None:
-    source = (ENGINES / "toy" / "toy_bench.cc").read_text(encoding="utf-8")
-    assert "round < 8" in source
-    slow, again = tmp_path / "slow", tmp_path / "again"
-    compiled(source.replace("round < 8", "round < 24"), slow, *_FLAGS, compiler="g++")
-    shutil.copyfile(client, again)
-    again.chmod(0o755)
-    directory, out = run_cells(ioflame, tmp_path, 3, f"A={client},again={again},slow={slow}")
-    assert [run.cell.partition(", ")[2] for run in CellsRun.open(directory).record.runs[:4]] == [
-        "A", "again", "slow", "A",
-    ]  # fmt: skip
-    table = [line.split("\t") for line in (directory / "relative.tsv").read_text().splitlines()]
-    marks = {(row[3], row[4]): row[-1] for row in table[1:]}
-    assert marks["CPU", "slow"] == "-" and marks["CPU", "again"] not in ("-", "+")
-    seen = {}
-    for build in ("again", "slow"):
-        text = out[out.index(f"{build} - A") :].split("\n\n")[0]
-        seen[build] = {line.split("  ")[1].strip() for line in text.splitlines() if line.endswith("  seen")}
-    assert seen["slow"] >= {"on CPU", "toy sum"} and "toy read" not in seen["slow"]
-    assert seen["again"] == set()

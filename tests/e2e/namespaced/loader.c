@@ -1,5 +1,5 @@
 /* loader LIBRARY: turns the crank of a library that it removes once it has loaded it, and runs code that it made at run
- * time and named in /tmp/perf-PID.map, in a JVM's form of it. Each in a thread of its own, for ever. */
+ * time and named in /tmp/perf-PID.map, in a JVM's form of it. Each in a thread of its own, for ever. TURN: the name. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int main(int count, char **words)
 	char name[64];
 	pthread_t thread;
 	void *library = count > 1 ? dlopen(words[1], RTLD_NOW) : NULL;
-	unsigned long (*turn)(unsigned long) = library ? dlsym(library, "turn_the_deleted_crank") : NULL;
+	unsigned long (*turn)(unsigned long) = library ? dlsym(library, TURN) : NULL;
 	unsigned char *code =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (!turn || code == MAP_FAILED || unlink(words[1]))

@@ -1,0 +1,178 @@
+"""How end-to-end tests use the command line: in this process, as a process, and within the windows of one."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ground.results.checks import Check
+from ground.results.record import RunRecord, Window
+from ground.results.run import Run, open_run
+from ioflame.cli import main
+from tests.conftest import Ioflame
+
+__all__ = (
+    "AS_NOBODY",
+    "Measured",
+    "asked",
+    "attached",
+    "endpoint",
+    "held",
+    "measured",
+    "operations_around",
+    "refused",
+    "rocksdb_library",
+    "script",
+    "service",
+    "wait_for",
+)
+
+# Before a command line: as a user who may look into no process of root's.
+AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command in this process, as `Ioflame.run` has them of another."""
+    capsys.readouterr()
+    try:
+        code = main(list(map(str, words)))
+    except SystemExit as ended:  # argparse's own
+        code = int(ended.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 2) -> str:
+    """What is said of a command line that starts nothing."""
+    got, out, err = asked(capsys, *words)
+    assert (got, out, "Traceback" in err) == (code, "", False), err
+    return err
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a command that measured printed, and its run. code: 1 where a check failed, as one may on a busy host"""
+
+    code: int
+    out: str
+    err: str
+    run: Run
+
+    @property
+    def record(self) -> RunRecord:
+        return self.run.record
+
+    @property
+    def checks(self) -> dict[str, Check]:
+        return {check.name: check for check in self.record.checks}
+
+
+def measured(out: Path, command: str, *words: str | Path, prefix: tuple[str, ...] = ()) -> Measured:
+    """A command that measures, to its end."""
+    ioflame = Ioflame()
+    code, said, err = ioflame.run(command, "--out", out, *words, prefix=prefix)
+    assert code in (0, 1) and ioflame.left_behind() == [], err + said
+    return Measured(code, said, err, open_run((out / "latest").resolve()))
+
+
+def attached(out: Path, pids: Sequence[int], *words: str | Path, prefix: tuple[str, ...] = ()) -> Measured:
+    """`ioflame attach` to processes that run, to its end."""
+    return measured(out, "attach", *(f"--pid={pid}" for pid in pids), *words, prefix=prefix)
+
+
+@contextlib.contextmanager
+def service(argv: Sequence[str | Path], **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that somebody else started, and that ends with the test."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    process = subprocess.Popen(argv, **{**streams, **more})  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(process: subprocess.Popen[str], *texts: str) -> None:
+    """Reads the progress until it has said each of them in turn; no clock decides."""
+    assert process.stderr is not None
+    seen = ""
+    for text in texts:
+        for line in process.stderr:
+            seen += line
+            if text in line:
+                break
+        else:
+            pytest.fail(f"{text!r} never came: {seen}")
+
+
+@contextlib.contextmanager
+def held(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Within: the process is stopped, so that it gets no further, however long that takes; its children run on."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    yield
+    process.send_signal(signal.SIGCONT)
+
+
+def script(path: Path, text: str) -> Path:
+    """A program of a few lines of shell."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def operations_around(run: Run, window: Window) -> tuple[int, int]:
+    """By db_bench's report: at least and at most so many operations ended in the window.
+
+    Its lines have whole seconds since its start, to the nearest, and the operations since the line before.
+    """
+    lines = run.path("db_bench.report.csv").read_text(encoding="ascii").splitlines()[1:]
+    begun, done = run.record.report_start_ns, 0
+    assert begun is not None
+    # By a moment that lies within a second of the one that a line says, so many were done.
+    known = [(0, 0)] + [(int(at), done := done + int(more)) for at, more in (line.split(",") for line in lines)]
+    first, last = ((moment - begun) / 1e9 for moment in (window.start_ns, window.end_ns))
+
+    def until(moment: float) -> tuple[int, int]:
+        """The least and the most that may have been done by then."""
+        least = max((count for at, count in known if at + 1 <= moment), default=0)
+        return least, min((count for at, count in known if at - 1 >= moment), default=done)
+
+    return max(0, until(last)[0] - until(first)[1]), until(last)[1] - until(first)[0]
+
+
+def rocksdb_library() -> str:
+    """The library that db_bench uses, as the compiler takes it."""
+    used = subprocess.run(["ldd", shutil.which("db_bench") or "db_bench"], capture_output=True, text=True, check=True)
+    return next(line.split()[2] for line in used.stdout.splitlines() if "librocksdb" in line)
+
+
+@contextlib.contextmanager
+def endpoint(answers: Callable[[], bytes]) -> Iterator[str]:
+    """The address of a server that answers every request with what `answers` gives."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = answers()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
+        server.shutdown()
