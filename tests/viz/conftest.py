@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import shutil
-import subprocess
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, Request, sync_playwright
 
-from ground.system.unpack import unpack_into
-
-NpmPackage = Callable[[str, str, str], Path]
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = (
     "--no-sandbox",
@@ -43,22 +36,22 @@ class Pages:
         self._browser = browser
         self._free: dict[tuple[bool, bool], Page] = {}
 
-    def take(self, dark: bool, scripts: bool) -> Page:
-        """One that nobody has, as new: of the theme, with scripts or without."""
-        if kept := self._free.pop((dark, scripts), None):
+    def take(self, dark: bool, scripts: bool, own: bool) -> Page:
+        """One that nobody has, as new: of the theme, with scripts or without. own: with a storage of its own"""
+        if not own and (kept := self._free.pop((dark, scripts), None)):
             return kept
         context = self._browser.new_context(
             color_scheme="dark" if dark else "light", java_script_enabled=scripts, accept_downloads=True
         )
+        # Says no more than that a page did not do it at all: 30 s have passed on a host with forty busy processes.
+        context.set_default_timeout(120_000)
         return context.new_page()
 
-    def give_back(self, page: Page, dark: bool, scripts: bool) -> None:
+    def give_back(self, page: Page, dark: bool, scripts: bool, own: bool) -> None:
         """What a test has left in it is taken away; a second one of its kind is closed."""
-        if (dark, scripts) in self._free or page.is_closed():
+        if own or (dark, scripts) in self._free or page.is_closed():
             page.context.close()
             return
-        if scripts:
-            page.evaluate("localStorage.clear()")
         page.mouse.move(0, 0)
         page.emulate_media(media="null", color_scheme="dark" if dark else "light")
         page.goto("about:blank")
@@ -76,43 +69,36 @@ class Opener:
     def __init__(self, pages: Pages, folder: Path) -> None:
         self._pages = pages
         self._folder = folder
-        self._taken: list[tuple[Page, bool, bool]] = []
+        self._taken: list[tuple[Page, bool, bool, bool]] = []
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
-    def __call__(
-        self,
-        svg: str,
-        *,
-        width: int = 1280,
-        height: int = 900,
-        dark: bool = False,
-        scripts: bool = True,
-        fragment: str = "",
-    ) -> Page:
-        return self._open("svg", svg, width, height, dark, scripts, fragment)
+    def __call__(self, svg: str, **how: Any) -> Page:
+        return self._open("svg", svg, **how)
 
-    def html(
-        self,
-        page: str,
-        *,
-        width: int = 1280,
-        height: int = 900,
-        dark: bool = False,
-        scripts: bool = True,
-        fragment: str = "",
-        folded: bool = False,
-    ) -> Page:
+    def html(self, page: str, *, folded: bool = False, **how: Any) -> Page:
         """Opens a page, as `__call__` opens a drawing. folded: as it comes; every section is open otherwise"""
         if not folded:
             page = str(page).replace('<details class="folded">', '<details class="folded" open>')
-        return self._open("html", page, width, height, dark, scripts, fragment)
+        return self._open("html", page, **how)
 
-    def _open(self, kind: str, text: str, width: int, height: int, dark: bool, scripts: bool, fragment: str) -> Page:
+    def _open(
+        self,
+        kind: str,
+        text: str,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        scripts: bool = True,
+        fragment: str = "",
+        own: bool = False,
+    ) -> Page:
+        """own: in a context of its own, for a page that stores something"""
         file = self._folder / f"graph{len(self.requests)}.{kind}"
         file.write_text(text, encoding="utf-8")
-        page = self._pages.take(dark, scripts)
-        self._taken.append((page, dark, scripts))
+        page = self._pages.take(dark, scripts, own)
+        self._taken.append((page, dark, scripts, own))
         page.set_viewport_size({"width": width, "height": height})
         for event, listen in self._listeners().items():
             page.on(event, listen)  # type: ignore[call-overload]
@@ -140,8 +126,8 @@ class Opener:
         self.requests.append(request.url)
 
     def close(self) -> None:
-        for page, dark, scripts in self._taken:
-            self._pages.give_back(page, dark, scripts)
+        for page, *how in self._taken:
+            self._pages.give_back(page, *how)
             for event, listen in self._listeners().items():
                 page.remove_listener(event, listen)
 
@@ -156,30 +142,21 @@ def chromium_page(pages: Pages, tmp_path: Path) -> Iterator[Opener]:
     assert [url for url in opener.requests if not url.startswith(local)] == []
 
 
-@pytest.fixture(scope="session")
-def npm_package(request: pytest.FixtureRequest) -> NpmPackage:
-    """Unpacks `name` of `version` from the npm registry, pinned by its SHA-512, for tests alone; kept between runs.
+# Of what a frame saves within a second, Chromium drops all beyond ten files without a word.
+_BURST = 8
 
-    Without npm or the registry the test is skipped, and fails with --require-all.
-    """
 
-    def unpack(name: str, version: str, sha512: str) -> Path:
-        plain = name.removeprefix("@").replace("/", "-")  # as npm pack names it
-        kept = request.config.cache.mkdir(f"{plain}-{version}")
-        package = kept / f"{plain}-{version}.tgz"
-        said = "npm is not installed"
-        if not package.exists() and shutil.which("npm"):
-            words = ["npm", "pack", f"{name}@{version}", "--pack-destination", str(kept)]
-            said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120).stderr[-300:]
-        if not package.exists():
-            words_of = f"{name} {version} could not be had: {said}"
-            if request.config.getoption("--require-all"):
-                pytest.fail(words_of)
-            pytest.skip(words_of)
-        assert base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode() == sha512
-        if not (kept / "package").exists():
-            with tarfile.open(package) as archive:
-                unpack_into(archive, kept)
-        return kept / "package"
-
-    return unpack
+def saved_by(open_page: Callable[[], Page]) -> dict[str, bytes]:
+    """What each button of a page saves, by file name. open_page: opens it, anew for each eight"""
+    saved: dict[str, bytes] = {}
+    first, count = 0, 1
+    while first < count:
+        page = open_page()
+        buttons = page.locator(":is([data-save], [data-part=save]):visible").all()
+        count = len(buttons)
+        for button in buttons[first : first + _BURST]:
+            with page.expect_download() as download:
+                button.click()
+            saved[download.value.suggested_filename] = Path(download.value.path()).read_bytes()
+        first += _BURST
+    return saved

@@ -1,41 +1,29 @@
-"""The page of a comparison in a real browser: the verdict first, numbers of the JSON, colour only where it differs."""
+"""The page of a comparison, and drawings of two profiles, in a real browser: colour only where they differ."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from ground.results.differences import Outcome
+from ioflame.cli import main
 from tests.viz.compared import COLOURED, SLOWER, view
 from tests.viz.conftest import Opener
+from tests.viz.test_two_profiles import BASE, OTHER, script
 from viz.page.compare import ComparisonView, render_comparison
 
-pytestmark = pytest.mark.needs("chromium")
-
-
-@dataclass(frozen=True)
-class Made:
-    view: ComparisonView
-    page: str
+pytestmark = [pytest.mark.long, pytest.mark.needs("chromium")]
 
 
 @pytest.fixture(scope="module")
-def slower(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    made = view(tmp_path_factory.mktemp("slower"), 1.05, SLOWER)
-    return Made(made, render_comparison(made))
-
-
-@pytest.fixture(scope="module")
-def null(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    made = view(tmp_path_factory.mktemp("null"))
-    return Made(made, render_comparison(made))
+def slower(tmp_path_factory: pytest.TempPathFactory) -> ComparisonView:
+    return view(tmp_path_factory.mktemp("slower"), 1.05, SLOWER)
 
 
 def numbers(value: object) -> Iterator[float]:
@@ -50,23 +38,19 @@ def numbers(value: object) -> Iterator[float]:
         yield float(value)
 
 
-def test_the_verdict_comes_first(chromium_page: Opener, slower: Made) -> None:
-    page = chromium_page.html(slower.page)
+def test_the_verdict_comes_first_and_every_number_is_in_the_json(chromium_page: Opener, slower: ComparisonView) -> None:
+    page = chromium_page.html(render_comparison(slower))
     assert page.locator("main p:visible").first.inner_text() == "B against A: qps regressed, cpuPer regressed"
-    assert slower.view.verdicts.arms[0].decisions["qps"].outcome is Outcome.REGRESSED
+    assert slower.verdicts.arms[0].decisions["qps"].outcome is Outcome.REGRESSED
     heads = page.locator("h2").all_inner_texts()
     assert heads == [
         "Figures", "Where the difference is", "Why, by frame", "Block by block", "What differs", "Noise of this host",
     ]  # fmt: skip
-
-
-def test_every_number_of_the_tables_is_in_the_json(chromium_page: Opener, slower: Made) -> None:
     # The view is what verdict.json, comparison.json and frames-B.json hold.
-    known = set(numbers(msgspec.to_builtins(slower.view)))
+    known = set(numbers(msgspec.to_builtins(slower)))
     # What a cell shows of a number: itself, a percentage, a percentage of a ratio's distance from 1, a sum of samples.
     shown = [scaled for one in known for scaled in (one, 100 * one, 100 * (one - 1), 100 * (1 - one))]
-    shown += [sum(f.samples) for row in slower.view.frames["B"].functions for f in (row.total, row.own)]
-    page = chromium_page.html(slower.page)
+    shown += [sum(f.samples) for row in slower.frames["B"].functions for f in (row.total, row.own)]
     cells = page.locator("table.numbers td").all_inner_texts() + page.locator(".explained li").all_inner_texts()
     texts = [re.sub(r"\(\d+ more blocks.*?\)", "", cell) for cell in cells]
     found = [number for text in texts for number in re.findall(r"[+\u2212-]?\d[\d,]*(?:\.\d+)?", text)]
@@ -78,20 +62,22 @@ def test_every_number_of_the_tables_is_in_the_json(chromium_page: Opener, slower
         assert any(
             abs(abs(float(plain)) - abs(one)) <= 0.51 * unit + 1e-9 or 0 <= float(plain) - one <= 0.1 for one in shown
         ), text
+    # Waits are no part of the CPU.
+    depths: dict[str, int] = page.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('#budget ~ figure table tbody tr')].map("
+        "row => row.cells[0].textContent).map(text => [text.trim(), text.length - text.trimStart().length]))"
+    )
+    rows = {row.name: row for row in slower.verdicts.arms[0].budget.rows}  # type: ignore[union-attr]
+    assert {name: depth for name, depth in depths.items() if name in rows} == {
+        name: {"latency": 0, "category": 2}.get(row.kind, 1) for name, row in rows.items()
+    }
+    assert depths["on CPU"] == depths["run queue"] == depths["unaccounted"] == 1
 
 
-def test_a_against_a_has_no_colour_and_says_so(chromium_page: Opener, null: Made) -> None:
-    page = chromium_page.html(null.page)
-    assert page.evaluate(COLOURED) == 0
-    assert page.evaluate("ioflameDifferences[0].data.different.includes(1)") is False
-    assert "No frame differs" in page.locator(".difference-of").inner_text()
-    assert page.locator(".explained").count() == 0
-    smallest = null.view.frames["B"].rule.smallest_node
-    assert f"could have colour: {smallest:.3f} us per query" in page.locator(".difference-of").inner_text()
-
-
-def test_what_differs_has_colour_and_nothing_else(chromium_page: Opener, slower: Made) -> None:
-    page = chromium_page.html(slower.page)
+def test_what_differs_has_colour_and_nothing_else_and_is_shown_alone(
+    chromium_page: Opener, slower: ComparisonView
+) -> None:
+    page = chromium_page.html(render_comparison(slower))
     assert page.evaluate(COLOURED) > 1000
     drawn: list[list[Any]] = page.evaluate(
         "(() => { const d = ioflameDifferences[0]; return d.graph.boxes.map(b => [d.graph.nameOf(b.part.tree, b.node),"
@@ -104,10 +90,6 @@ def test_what_differs_has_colour_and_nothing_else(chromium_page: Opener, slower:
     lines = page.locator(".explained li").all_inner_texts()
     assert len(lines) == 2 and "eng::Cache::Lookup" in lines[0]
     assert "eng::Spin::Wait" in lines[1] and "new: A has no such frame there; below eng::Db::Get" in lines[1]
-
-
-def test_the_toggles_show_what_one_side_alone_has(chromium_page: Opener, slower: Made) -> None:
-    page = chromium_page.html(slower.page)
 
     def names() -> list[str]:
         found: list[str] = page.evaluate(
@@ -123,12 +105,10 @@ def test_the_toggles_show_what_one_side_alone_has(chromium_page: Opener, slower:
     page.get_by_role("button", name="both, merged", exact=True).click()
     assert names() == everything
 
-
-def test_a_click_zooms_and_the_pointer_tells_both_sides(chromium_page: Opener, slower: Made) -> None:
-    page = chromium_page.html(slower.page)
+    # A click zooms, and the pointer tells both sides.
     page.locator(".explained button").first.click()
     status = page.locator(".difference [data-part=status]").inner_text()
-    line = slower.view.frames["B"].explanation[0]
+    line = slower.frames["B"].explanation[0]
     assert status.startswith(
         f"eng::Cache::Lookup: A {line.before:.3f} us per query, n {line.samples[0]:,}; B {line.after:.3f} us"
     )
@@ -141,37 +121,93 @@ def test_a_click_zooms_and_the_pointer_tells_both_sides(chromium_page: Opener, s
     assert page.locator(".difference [data-part=status]").inner_text().startswith("all: ")
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
-def test_nothing_hangs_over_the_edge(chromium_page: Opener, slower: Made, width: int, dark: bool) -> None:
-    page = chromium_page.html(slower.page, width=width, dark=dark)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+def test_a_against_a_has_no_colour_and_says_so(chromium_page: Opener, tmp_path: Path) -> None:
+    null = view(tmp_path)
+    page = chromium_page.html(render_comparison(null))
+    assert page.evaluate(COLOURED) == 0
+    assert page.evaluate("ioflameDifferences[0].data.different.includes(1)") is False
+    assert "No frame differs" in page.locator(".difference-of").inner_text()
+    assert page.locator(".explained").count() == 0
+    smallest = null.frames["B"].rule.smallest_node
+    assert f"could have colour: {smallest:.3f} us per query" in page.locator(".difference-of").inner_text()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_hangs_over_the_edge_in_either_theme(chromium_page: Opener, slower: ComparisonView, dark: bool) -> None:
+    page = chromium_page.html(render_comparison(slower), dark=dark)
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
         "rgb(20, 23, 27)" if dark else "rgb(255, 255, 255)"
     )
 
 
-def test_waits_are_no_part_of_the_cpu(chromium_page: Opener, slower: Made) -> None:
-    page = chromium_page.html(slower.page)
-    depths: dict[str, int] = page.evaluate(
-        "Object.fromEntries([...document.querySelectorAll('#budget ~ figure table tbody tr')].map("
-        "row => row.cells[0].textContent).map(text => [text.trim(), text.length - text.trimStart().length]))"
-    )
-    rows = {row.name: row for row in slower.view.verdicts.arms[0].budget.rows}  # type: ignore[union-attr]
-    assert {name: depth for name, depth in depths.items() if name in rows} == {
-        name: {"latency": 0, "category": 2}.get(row.kind, 1) for name, row in rows.items()
-    }
-    assert depths["on CPU"] == depths["run queue"] == depths["unaccounted"] == 1
-
-
-def test_without_scripts_verdict_and_tables_are_there(chromium_page: Opener, slower: Made) -> None:
-    page = chromium_page.html(slower.page, scripts=False)
-    assert page.locator(".verdict").is_visible() and page.locator("svg.plot").count() == 2
-    assert not page.locator(".flame").is_visible()
-
-
-def test_what_bars_the_verdict_is_said_first(chromium_page: Opener, tmp_path: Path) -> None:
+def test_what_bars_the_verdict_is_said_first_with_scripts_and_without(chromium_page: Opener, tmp_path: Path) -> None:
     barred = view(tmp_path, not_comparable=["another kernel: 6.1, 6.18"], differing={"kernel": ["6.1", "6.18", "6.1"]})
-    page: Page = chromium_page.html(render_comparison(barred))
-    assert "not comparable (another kernel" in page.locator(".verdict").inner_text()
-    assert page.locator(".verdict.bad").count() == 1
-    assert "Also different" in page.locator("section:has(#differs) .banner").inner_text()
+    for scripts in (True, False):
+        page = chromium_page.html(render_comparison(barred), scripts=scripts)
+        assert "not comparable (another kernel" in page.locator(".verdict").inner_text()
+        assert page.locator(".verdict.bad:visible").count() == 1
+        assert "Also different" in page.locator("section:has(#differs) .banner").inner_text()
+    assert page.locator("svg.plot").count() == 2 and not page.locator(".flame").is_visible()
+
+
+# ---- two profiles ----------------------------------------------------------------------------------------------------
+
+
+def drawn(tmp_path: Path, end: str, *, same: bool = False) -> str:
+    paths = [script(BASE, tmp_path / "a.txt"), script(BASE if same else OTHER, tmp_path / "b.txt")]
+    out = tmp_path / f"x{same}.{end}"
+    assert main(["flamegraph", *paths, "-o", str(out)]) == 0
+    return out.read_text()
+
+
+def frame(page: Page, name: str) -> Locator:
+    return page.locator(f'g.f[aria-label^="{name},"]')
+
+
+def fill(page: Page, name: str) -> str:
+    found: str = frame(page, name).locator("rect").evaluate("rect => getComputedStyle(rect).fill")
+    return found
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_drawing_tells_both_sides_and_has_colour_for_what_is_new_and_vanished(
+    chromium_page: Opener, tmp_path: Path, dark: bool
+) -> None:
+    page = chromium_page(drawn(tmp_path, "svg"), dark=dark)
+    grey = fill(page, "main")
+    assert fill(page, "lookup") == fill(page, "crc") == grey
+    assert fill(page, "verify") == "rgb(230, 110, 30)" and fill(page, "log") == "rgb(70, 140, 225)"
+    keys = [key.inner_text() for key in page.locator(".legend button").all()]
+    assert keys == ["no significant difference\n7", "new in b.txt\n1", "vanished in b.txt\n1"]
+    assert page.locator(".legend .of").inner_text() == "frames:"
+    # Search, zoom and pointer tell both sides.
+    page.keyboard.press("Control+f")
+    page.keyboard.type("block")
+    assert page.locator(".found").inner_text() == "matched 30.000 \u2192 29.000 % of all"
+    page.keyboard.press("Escape")
+    frame(page, "get").click()
+    said = "a.txt 90.000 % of all, n 9,000; b.txt 90.000 % of all, n 9,000; +0.000 % of all"
+    assert page.locator(".zoomed").inner_text().startswith(f"view: get, {said}")
+    page.keyboard.press("Escape")
+    frame(page, "verify").hover()
+    card = page.locator(".tip .card").inner_text()
+    assert "b.txt\n10.000 % of all, n 1,000" in card and "different: not seen in a.txt" in card
+    page.locator(".legend button").nth(1).click()
+    assert "pale" in (frame(page, "lookup").get_attribute("class") or "")
+    assert "pale" not in (frame(page, "verify").get_attribute("class") or "")
+    page = chromium_page(drawn(tmp_path, "svg", same=True), dark=dark)
+    assert {fill(page, name) for name in ("main", "get", "lookup", "block", "crc", "log")} == {grey}
+
+
+def test_a_page_has_the_graph_of_a_comparison(chromium_page: Opener, tmp_path: Path) -> None:
+    page = chromium_page.html(drawn(tmp_path, "html"))
+    assert page.evaluate(COLOURED) > 0
+    words = page.locator("main").inner_text()
+    assert "Base: a.txt (10,000 samples)" in words and "chance in sampling alone" in words
+    page.locator(".explained button", has_text="log").click()
+    assert page.locator(".difference [data-part=status]").inner_text().startswith("log: a.txt 10.000 % of all, n 1,000")
+    page = chromium_page.html(drawn(tmp_path, "html", same=True))
+    assert page.evaluate(COLOURED) == 0 and "No frame differs" in page.locator("main").inner_text()

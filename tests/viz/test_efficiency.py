@@ -14,6 +14,7 @@ from ground.results.categories import Categories, Category
 from ground.results.cells import Baseline, CellOutcome, CellsRecord, CellsRun, Judged
 from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
+from ground.results.interval import Interval
 from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws
 from ioflame.analysis.cell_draws import CellRuns, MeasuredRun
@@ -21,7 +22,9 @@ from ioflame.analysis.cells import PROOFS
 from ioflame.present.experiment_page import cells_text, cells_view
 from ioflame.stages.cell_runs import seconds_of_cells
 from tests.records import window
+from tests.viz.markup import text_of
 from viz.experiment_view import ExperimentView
+from viz.page.experiment import render_experiment
 from workloads.cells import Cells
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import read_cells
@@ -103,10 +106,6 @@ def table(view: ExperimentView, caption: str) -> dict[str, list[str]]:
     return {row[0]: list(row[1:]) for row in found.rows}
 
 
-def judged(view: ExperimentView) -> dict[str, Judged]:
-    return dict(view.judged)
-
-
 STEADY = (9990.0, 10_000.0, 10_010.0, 10_005.0, 9995.0)
 
 
@@ -122,9 +121,7 @@ def test_cells_differ_in_nothing_where_their_difference_holds_zero(tmp_path: Pat
     faster = changes(shown(tmp_path, readrandom=first, readrandom2=cell(measured(8400, 18.0), fio_iops=STEADY)))
     # fio's own was the same in every run.
     assert (faster["qps"], faster["cpuPer"], faster["io.lat"]) == ("+5.0", "-10.0", "not significant")
-
-
-def test_a_device_that_drifts_as_much_is_named_beside_the_difference(tmp_path: Path) -> None:
+    # A device that drifts as much is named beside the difference.
     view = shown(
         tmp_path,
         readrandom=cell(measured(8000, 20.0), fio_iops=(9000, 10_000)),
@@ -136,27 +133,23 @@ def test_a_device_that_drifts_as_much_is_named_beside_the_difference(tmp_path: P
     assert table(view, "fio, random reads")["1 user, median"][0] == "9650"
 
 
-def test_repeats_that_differ_widen_the_interval() -> None:
+def test_repeats_or_runs_of_fio_that_differ_widen_the_interval() -> None:
     """Each repeat alone is certain to 1 %; three that differ by 10 % are not."""
-    one = columns(cell(measured(8000, 20.0)))["qps"].interval()
-    three = columns(cell(*(measured(qps, 20.0) for qps in (8000, 8800, 8400))))["qps"].interval()
-    assert one is not None
-    assert three is not None
+
+    def interval(metric: str, one: CellRuns) -> Interval:
+        found = columns(one)[metric].interval()
+        assert found is not None and found.low <= found.estimate <= found.high
+        return found
+
+    one = interval("qps", cell(measured(8000, 20.0)))
+    three = interval("qps", cell(*(measured(qps, 20.0) for qps in (8000, 8800, 8400))))
     assert one.high - one.low < 100
-    assert three.estimate == pytest.approx(8400)
-    assert three.low < 8100
-    assert three.high > 8700
-
-
-def test_fio_that_varies_makes_the_efficiency_as_uncertain() -> None:
-    def interval(*of_fio: float) -> tuple[float, float]:
-        found = columns(cell(measured(8000, 20.0), fio_iops=of_fio))["io.eff"].interval()
-        assert found is not None
-        assert found.low <= found.estimate <= found.high
-        return found.low, found.high
-
-    steady, varying = interval(*STEADY), interval(8000, 10_000, 12_000, 9000, 11_000)
-    assert varying[1] - varying[0] > 5 * (steady[1] - steady[0])
+    assert three.estimate == pytest.approx(8400) and three.low < 8100 and three.high > 8700
+    steady, varying = (
+        interval("io.eff", cell(measured(8000, 20.0), fio_iops=iops))
+        for iops in (STEADY, (8000, 10_000, 12_000, 9000, 11_000))
+    )
+    assert varying.high - varying.low > 5 * (steady.high - steady.low)
 
 
 def test_a_cell_is_told_against_its_own_runs_of_fio(tmp_path: Path) -> None:
@@ -186,12 +179,12 @@ def test_a_model_is_told_by_the_iops_it_says_and_by_what_it_is_off() -> None:
 
 def test_the_shares_of_all_repeats_are_pooled_and_add_up_to_the_cpu_of_a_query(tmp_path: Path) -> None:
     both = cell(measured(8000, 20.0, (40, 20, 40)), measured(8000, 20.0, (10, 10, 80)))
-    view = shown(tmp_path, readrandom=both)
-    categories = table(view, "Categories, owner view, 1 user")
+    categories = table(shown(tmp_path, readrandom=both), "Categories, owner view, 1 user")
+    found = columns(both)
     assert [categories[name][0] for name in NAMES] == ["25.00", "15.00", "60.00"]
-    assert sum(float(categories[name][2]) for name in NAMES) == pytest.approx(columns(both)["cpu/query"].estimate)
+    assert sum(float(categories[name][2]) for name in NAMES) == pytest.approx(found["cpu/query"].estimate)
     assert categories["all"][:3] == ["100.00", "", "20.00"]
-    assert columns(both)["bloom %"].estimate == pytest.approx(15.0)
+    assert found["bloom %"].estimate == pytest.approx(15.0)
 
 
 @pytest.mark.parametrize(
@@ -206,30 +199,30 @@ def test_the_published_orders_are_claimed_only_where_they_are_seen(
     tmp_path: Path, last: Sequence[int], outcomes: tuple[bool | None, ...], moves: tuple[str, ...]
 ) -> None:
     view = shown(tmp_path, readrandom=cell(measured(8000, 20.0)), readrandom3=cell(measured(8000, 20.0, last)))
-    found = judged(view)
+    found: dict[str, Judged] = dict(view.judged)
     bloom, libc = found["1 user: the share of bloom falls"], found["1 user: the share of libc+k rises"]
     assert (bloom.holds, libc.holds) == outcomes, (bloom.why, libc.why)
     categories = table(view, "Categories, owner view")
     assert (categories["bloom"][-1], categories["libc+k"][-1]) == moves
 
 
-def test_a_database_that_reads_nothing_has_no_figures_per_read(tmp_path: Path) -> None:
-    view = shown(tmp_path, readrandom=cell(measured(8000, 20.0, reads=0.0), fio_iops=STEADY))
-    row = view.values["readrandom, 1 user"]
-    absent = {name for name, value in row.items() if value is None}
+def test_a_database_that_reads_nothing_has_no_figures_per_read_and_without_fio_none_against_it(tmp_path: Path) -> None:
+    view = shown(
+        tmp_path, readrandom=cell(measured(8000, 20.0, reads=0.0), fio_iops=STEADY),
+        readrandom2=cell(measured(8000, 20.0)),
+    )  # fmt: skip
+    absent = {name for name, value in view.values["readrandom, 1 user"].items() if value is None}
     per_read = {"reqsz", "usPer", "syPer", "cpuPer", "io.lat", "us.inc", "cpu.inc"}
     assert per_read <= absent and "qps" not in absent
     text = cells_text(view, CellsRun(tmp_path, CellsRecord("x", "now", 10, {}, HOST, {})), None)
     line = next(line for line in text.splitlines() if line.startswith("  readrandom, 1 user"))
     assert re.split(r"  +", line.strip())[1:7] == ["8000", "0", "-", "-", "-", "-"]
 
-
-def test_an_experiment_without_fio_has_no_figures_against_it(tmp_path: Path) -> None:
-    view = shown(tmp_path, readrandom=cell(measured(8000, 20.0)))
-    assert not any(one.caption.startswith("fio") for one in view.breakdowns)
-    row = view.values["readrandom, 1 user"]
+    row = view.values["readrandom2, 1 user"]
     assert [row[name] for name in ("io.eff", "us.inc", "cpu.inc", "fio+inc")] == [None] * 4
     assert row["io+cpu"] is not None
+    view = shown(tmp_path, readrandom=cell(measured(8000, 20.0)))
+    assert not any(one.caption.startswith("fio") for one in view.breakdowns)
 
 
 def test_reads_of_others_are_named_beside_the_figures_they_spoil(tmp_path: Path) -> None:
@@ -244,11 +237,19 @@ def test_reads_of_others_are_named_beside_the_figures_they_spoil(tmp_path: Path)
     assert list(table(view, "What is not ok")) == ["1 warn: others' reads: 24.9%; IOPS and reqsz count them too"]
 
 
-def test_every_check_of_every_run_is_told_beside_its_tree(tmp_path: Path) -> None:
+def test_every_check_of_every_run_is_told_beside_its_tree_and_the_page_is_that_of_experiments(tmp_path: Path) -> None:
     bad = measured(8000, 20.0)
     bad.record.checks = [Check("LSM tree", Verdict.FAILED, "L7", "two levels"), Check("drift", Verdict.OK, "1 %")]
-    view = shown(tmp_path, readrandom=cell(bad), readrandom3=cell(measured(8000, 20.0)))
+    last = cell(measured(8000, 20.0, (10, 50, 40)), fio_iops=STEADY)
+    view = shown(tmp_path, readrandom=cell(bad, fio_iops=STEADY), readrandom3=last)
     assert table(view, "Proofs and checks") == {"LSM tree": ["failed", "ok"], "drift": ["ok", "-"]}
     proofs = next(one for one in view.breakdowns if one.caption.startswith("Proofs"))
     assert proofs.legend.startswith("1: readrandom, 1 user, run 1: L7 2 files; 2: readrandom3")
     assert list(table(view, "What is not ok")) == ["1 failed: LSM tree: L7; two levels"]
+    page = render_experiment(view)
+    assert "io-efficiency: not as expected: 1 user: the share of bloom falls" in text_of(page)
+    # iops, cpu/query, io.eff, cpu.inc, and the two shares that are judged; with an interval each.
+    charts = page[page.index('aria-labelledby="charts"') : page.index("</section>", page.index('labelledby="charts"'))]
+    assert charts.count("<svg") == 6 and charts.count("whisker") == 12
+    for title in ("fio, random reads", "Differences between cells", "Categories, owner view, 1 user"):
+        assert title in page

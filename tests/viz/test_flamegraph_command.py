@@ -1,22 +1,29 @@
-"""`ioflame flamegraph`: anybody's folded stacks, from a file and from a pipe."""
+"""`ioflame flamegraph` of folded stacks, and the drawing as a file: valid, complete, the same each time."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from ground.errors import MeasurementError
 from ground.results.files import Files
 from ground.results.run import Run
 from ioflame.cli import main
 from tests.places import RECORDINGS
 from tests.viz.runs import record
+from tests.viz.samples import CATEGORIES, options, percent, stacks, total
+from viz.flame.stacks import Stack, read_folded
+from viz.flame.tree import FrameTree
+from viz.svg.flame_graph import FlamegraphOptions, flamegraph, write_flamegraph
 
 FOLDED = b"app;main;a::f 30\napp;main;a::f;memcpy 50\napp;main;g 20\n"
 
@@ -28,7 +35,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_drawing_beside_the_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_drawing_beside_the_file_that_overwrites_nothing_unasked(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["flamegraph", str(file), "--title", "<mine>", "--unit", "bytes", "--width", "640"]) == 0
     told = f"wrote {file.with_suffix('.svg')}: 3 stacks, 100 bytes   (open it in a browser)\n"
     assert capsys.readouterr().out == told
@@ -36,26 +45,29 @@ def test_a_drawing_beside_the_file(file: Path, capsys: pytest.CaptureFixture[str
     assert root.get("width") == "640"
     assert root.findtext("{http://www.w3.org/2000/svg}title") == "<mine>"
     assert "a::f\n80 bytes (80 bytes)\n80.00 % of all, other" in file.with_suffix(".svg").read_text()
+    out = file.with_suffix(".svg")
+    out.write_text("mine")
+    assert main(["flamegraph", str(file)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+    assert main(["flamegraph", str(file), "--force"]) == 0
+    assert out.read_text() != "mine"
 
 
-def test_stacks_of_a_run_keep_their_unit(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_unit_is_that_of_the_run_and_of_anybodys_stacks_not_guessed(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["flamegraph", str(file)]) == 0
+    assert "3 stacks, 100 units " in capsys.readouterr().out
+    assert "samples" not in file.with_suffix(".svg").read_text().partition("<script")[0]
     stacks = file.rename(file.with_name("stacks.folded"))
     stacks.with_name("stacks.stats.json").write_text('{"event": "cpu-clock", "unit": "ns"}')
     assert main(["flamegraph", str(stacks)]) == 0
     assert "3 stacks, 100 ns of cpu-clock" in capsys.readouterr().out
-
-
-def test_off_cpu_stacks_are_ns(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stacks = file.rename(file.with_name(Files.OFF_CPU_FOLDED))
+    stacks = stacks.rename(file.with_name(Files.OFF_CPU_FOLDED))
     stacks.with_name(Files.OFF_CPU).write_text("{}")
     assert main(["flamegraph", str(stacks)]) == 0
     assert "3 stacks, 100 ns of off-cpu" in capsys.readouterr().out
-
-
-def test_the_unit_of_anybodys_stacks_is_not_guessed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["flamegraph", str(file)]) == 0
-    assert "3 stacks, 100 units " in capsys.readouterr().out
-    assert "samples" not in file.with_suffix(".svg").read_text().partition("<script")[0]
 
 
 def test_stacks_of_a_run_have_the_colours_of_its_report(tmp_path: Path) -> None:
@@ -69,74 +81,53 @@ def test_stacks_of_a_run_have_the_colours_of_its_report(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1] and "libc+k" in drawn[0]
 
 
-def test_nothing_is_overwritten_unasked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = file.with_suffix(".svg")
-    out.write_text("mine")
-    assert main(["flamegraph", str(file)]) == 2
-    assert "--force" in capsys.readouterr().err
-    assert out.read_text() == "mine"
-    assert main(["flamegraph", str(file), "--force"]) == 0
-    assert out.read_text() != "mine"
-
-
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["-o", "x.png"], ".speedscope.json"),
-        (["--width", "3"], "300 to 20000"),
-        (["--min-width=-1"], "below 0"),
+        (["-o", "x.png"], ".speedscope.json"), (["--width", "3"], "300 to 20000"), (["--min-width=-1"], "below 0"),
         (["--width", "800", "-o", "new.html"], "takes the width of its window"),
         (["--inverted", "-o", "new.speedscope.json"], "of no effect"),
-        (["--unit", "ns", "-o", "new.pb.gz"], "of no effect"),
-        (["--event", "cycles"], "folded text has no event"),
+        (["--unit", "ns", "-o", "new.pb.gz"], "of no effect"), (["--event", "cycles"], "folded text has no event"),
     ],
-)
+)  # fmt: skip
 def test_bad_requests(file: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flamegraph", str(file), *words]) == 2
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "data, said",
+    "data, said, code",
     [
-        (b"", "nothing to draw"),
-        (b"\n\n", "nothing to draw"),
-        (b"a;b 0\n", "nothing to draw"),
-        (b"a;b 1\na;b x\n", "line 2"),
-        (b"a;b 1\na;b 1.5\n", "line 2"),
-        (b"PERFILE2 and no more", "x.folded cannot be read as a profile"),
+        (b"", "nothing to draw", 1), (b"\n\n", "nothing to draw", 1), (b"a;b 0\n", "nothing to draw", 1),
+        (b"a;b 1\na;b x\n", "line 2", 1), (b"a;b 1\na;b 1.5\n", "line 2", 1),
+        (b"PERFILE2 and no more", "x.folded cannot be read as a profile", 1),
+        (b"\x1f\x8bnot gzip at all", "x.folded cannot be folded: reading pprof failed", 2),
+        (b"a;b 12 14\na;c 8 0\n", "difference of two profiles", 2),
     ],
-)
-def test_bad_input(file: Path, data: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+)  # fmt: skip
+def test_bad_input(file: Path, data: bytes, said: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(data)
-    assert main(["flamegraph", str(file)]) == 1
+    assert main(["flamegraph", str(file)]) == code
     assert said in capsys.readouterr().err
     assert not file.with_suffix(".svg").exists()
 
 
-def test_what_looks_like_pprof_and_is_none(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_bytes(b"\x1f\x8bnot gzip at all")
-    assert main(["flamegraph", str(file)]) == 2
-    assert "x.folded cannot be folded: reading pprof failed" in capsys.readouterr().err
-
-
-def test_rules_that_are_not_there(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_rules_that_are_not_there(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flamegraph", str(file), "--rules", "no-such-rules"]) != 0
     assert "no-such-rules" in capsys.readouterr().err and not file.with_suffix(".svg").exists()
-
-
-def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["flamegraph", str(tmp_path / "none")]) == 2
+    assert main(["flamegraph", str(file.with_name("none"))]) == 2
     assert "cannot be read: No such file" in capsys.readouterr().err
 
 
-def test_a_terminal_instead_of_a_pipe_is_told_and_not_waited_for() -> None:
+def test_a_terminal_instead_of_a_pipe_is_told_and_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     ours, theirs = os.openpty()
-    argv = [sys.executable, "-m", "ioflame.cli", "flamegraph"]
-    done = subprocess.run(argv, stdin=theirs, capture_output=True, check=False)
+    with os.fdopen(theirs) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert main(["flamegraph"]) == 2
     os.close(ours)
-    os.close(theirs)
-    assert done.returncode == 2 and b"standard input is a terminal" in done.stderr
+    assert "standard input is a terminal" in capsys.readouterr().err
 
 
 def test_a_pipe_in_and_out() -> None:
@@ -155,40 +146,117 @@ def test_rules_give_the_published_shares(tmp_path: Path) -> None:
         assert shown[name] == pytest.approx(published, abs=0.011)
 
 
-def test_speedscope_holds_every_stack(file: Path) -> None:
-    out = file.with_name("x.speedscope.json")
-    assert main(["flamegraph", str(file), "-o", str(out), "--unit", "ns"]) == 0
-    told = json.loads(out.read_text())
-    names = [frame["name"] for frame in told["shared"]["frames"]]
-    (profile,) = told["profiles"]
+def test_files_for_other_viewers_hold_the_whole_weight(file: Path) -> None:
+    """What else is in them: test_page_parts.py."""
+    told = {}
+    for kind in ("speedscope", "firefox"):
+        out = file.with_name(f"x.{kind}.json")
+        assert main(["flamegraph", str(file), "-o", str(out), "--unit", "ns"]) == 0
+        told[kind] = json.loads(out.read_text())
+    (profile,), names = told["speedscope"]["profiles"], [one["name"] for one in told["speedscope"]["shared"]["frames"]]
     stacks = {";".join(names[i] for i in s): w for s, w in zip(profile["samples"], profile["weights"], strict=True)}
     assert stacks == {"app;main;a::f": 30, "app;main;a::f;memcpy": 50, "app;main;g": 20}
     assert profile["endValue"] == 100 and profile["unit"] == "nanoseconds"
+    assert sum(told["firefox"]["threads"][0]["samples"]["weight"]) == pytest.approx(100 / 1e6)
 
 
-def test_the_firefox_profile_holds_every_stack_and_its_category(tmp_path: Path) -> None:
-    given = RECORDINGS / "readrandom-1u-profile13.folded"
-    out = tmp_path / "x.firefox.json"
-    assert main(["flamegraph", str(given), "-o", str(out), "--unit", "ns", "--rules", "rocksdb"]) == 0
-    told = json.loads(out.read_text())
-    stacks: dict[str, float] = {}
-    own: dict[str, float] = {}
-    for thread in told["threads"]:
-        table, frames, functions = thread["stackTable"], thread["frameTable"], thread["funcTable"]
-        samples = thread["samples"]
-        assert samples["weightType"] == "tracing-ms"
-        for end, weight in zip(samples["stack"], samples["weight"], strict=True):
-            names: list[str] = []
-            node = end
-            while node is not None:
-                names.insert(0, thread["stringArray"][functions["name"][frames["func"][table["frame"][node]]]])
-                node = table["prefix"][node]
-            stacks[";".join(names)] = stacks.get(";".join(names), 0) + weight
-            kind = told["meta"]["categories"][table["category"][end]]["name"]
-            own[kind] = own.get(kind, 0) + weight
-        for part in (samples, table, frames, functions):
-            assert {len(column) for column in part.values() if isinstance(column, list)} == {part["length"]}
-        assert samples["time"] == sorted(samples["time"])
-    lines = [line.rpartition(" ") for line in given.read_text().splitlines()]
-    assert stacks == pytest.approx({stack: int(weight) / 1e6 for stack, _, weight in lines})
-    assert 100 * own["bloom"] / sum(own.values()) == pytest.approx(18.35, abs=0.011)
+# ---- the drawing -----------------------------------------------------------------------------------------------------
+GOLDEN = Path(__file__).parent / "golden"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parse(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text.encode())  # expat: refuses what is not XML
+
+
+def embedded(text: str) -> dict[str, Any]:
+    found = parse(text).find(f"{SVG}script[@class='data']")
+    assert found is not None and found.text is not None
+    data: dict[str, Any] = json.loads(found.text)
+    return data
+
+
+def titles(text: str) -> list[str]:
+    return [frame.findtext(f"{SVG}title", "") for frame in parse(text).iterfind(f".//{SVG}g[@class='f']")]
+
+
+def test_the_embedded_data_are_the_columns_of_the_tree() -> None:
+    tree, data = FrameTree(stacks(), [name for name, _ in CATEGORIES]), embedded(flamegraph(stacks(), options()))
+    assert [data["names"][at] for at in data["name"]] == tree.name
+    assert (data["depth"], data["weight"], data["category"]) == (tree.depth, tree.weight, tree.category)
+
+
+def test_a_narrow_frame_is_not_drawn_but_counted() -> None:
+    text = flamegraph(stacks(), options())
+    data = embedded(text)
+    narrow = [s for s in stacks() if s.frames[-1].startswith("Bloom0")]
+    assert not any(title.startswith("Bloom0") for title in titles(text))
+    assert {s.frames[-1] for s in narrow} <= set(data["names"])
+    left_out = sum(s.weight for s in stacks() if re.fullmatch(r"Bloom\d+", s.frames[-1]))
+    share = percent(left_out, total(stacks()))
+    assert f"Those narrower than 0.5 px are not: they hold {share} of the weight" in text
+    assert "All 19 frames" not in text
+    everything = flamegraph(stacks(), options(min_width_px=0))
+    assert len(titles(everything)) == len(data["depth"])
+    assert f"All {len(data['depth'])} frames are drawn." in everything
+
+
+def test_the_legend_adds_up_to_100_and_keeps_a_category_without_a_stack() -> None:
+    data = embedded(flamegraph(stacks(), options()))
+    assert [tuple(category[:2]) for category in data["categories"]] == list(CATEGORIES)
+    shares = {name: share for name, _, share in data["categories"]}
+    assert sum(round(float(share) * 100) for share in shares.values()) == 10_000
+    assert shares["LRU"] == "0.00"
+    bloom = sum(s.weight for s in stacks() if s.category == "bloom")
+    assert abs(float(shares["bloom"]) - 100 * bloom / total(stacks())) < 0.01
+
+
+def test_a_category_nobody_announced_is_added_and_plain_text_is_other() -> None:
+    data = embedded(flamegraph([Stack(("c", "f"), 1, 1, "new", 1)], options()))
+    assert ["new", "", "100.00"] in data["categories"]
+    data = embedded(flamegraph(read_folded([b"c;f 1", b"c;g 2"]), FlamegraphOptions("plain", unit="cycles")))
+    assert data["categories"] == [["other", "", "100.00"]]
+    assert (data["samples"], data["weight"]) == (None, [3, 3, 1, 2])
+    # Weights beyond 2^53 go as text.
+    big = 2**60 + 1
+    data = embedded(flamegraph([Stack(("c", "f"), big), Stack(("c", "g"), 2)], FlamegraphOptions("big")))
+    assert data["weight"] == [str(big + 2), str(big + 2), str(big), "2"]
+    assert all(isinstance(w, int) for w in embedded(flamegraph([Stack(("c",), 2**53 - 1)], options()))["weight"])
+
+
+def test_the_same_stacks_give_the_same_bytes_in_any_order() -> None:
+    shuffled = stacks()
+    random.Random(3).shuffle(shuffled)
+    assert flamegraph(shuffled, options()) == flamegraph(stacks(), options())
+
+
+def test_long_texts_are_wrapped_inside_the_drawing() -> None:
+    root = parse(flamegraph(stacks(), options(title="t" * 500, subtitle="word " * 200, warnings=["w" * 900])))
+    bottom = 0.0
+    for element in root.iterfind(f"{SVG}g[@class='static']/{SVG}text"):
+        assert len(element.text or "") < 180
+        bottom = max(bottom, float(element.get("y", "")))
+    top = min(float(rect.get("y", "")) for rect in root.iterfind(f".//{SVG}g[@class='f']/{SVG}rect"))
+    assert bottom < top
+
+
+def test_what_cannot_be_drawn_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match="nothing to draw"):
+        write_flamegraph([], options(), tmp_path / "graph.svg")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="JSON"):
+        flamegraph(stacks(), options(us_per_query=float("nan")))
+
+
+def test_golden(tmp_path: Path) -> None:
+    """BLESS=1 writes the golden file anew. Style and code are left out: they have tests of their own."""
+    few = [Stack(("db_bench", "a::B<c::D>::Get", "pread_[k]"), 60, 6, "libc+k", 2), Stack(("db_bench", '&<">'), 40, 4)]
+    out = tmp_path / "small.svg"
+    write_flamegraph(few, options(title="small", warnings=["amber"], categories=CATEGORIES[:2]), out)
+    assert list(tmp_path.iterdir()) == [out]
+    text = re.sub(r"<style>.*?</style>", "<style/>", out.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"<script><!\[CDATA\[.*?\]\]></script>", "<script/>", text, flags=re.DOTALL)
+    golden = GOLDEN / "small.svg"
+    if os.environ.get("BLESS") == "1":
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")

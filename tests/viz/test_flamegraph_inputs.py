@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 import struct
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -43,15 +45,23 @@ def drawn_total(svg: Path) -> int:
     return int(found[1].replace(",", ""))
 
 
+@pytest.mark.long
 @pytest.mark.needs("perf")
-def test_a_recording(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_and_its_text_through_a_pipe(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "perf.svg"
     assert main(["flamegraph", str(recording), "-o", str(out)]) == 0
     assert re.search(r" ns of cpu-clock", capsys.readouterr().out)
     assert drawn_total(out) == total_of_report(recording) > 10**8
     assert "samples" in re.findall(r"<title>all\n(.*?)</title>", out.read_text(), re.S)[0]
+    text = subprocess.run(["perf", "script", "--no-inline", "-i", str(recording)], check=True, capture_output=True)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.stdout), isatty=lambda: False))
+    assert main(["flamegraph", "-o", str(tmp_path / "text.svg")]) == 0
+    assert drawn_total(tmp_path / "text.svg") == total_of_report(recording)
 
 
+@pytest.mark.long
 @pytest.mark.needs("perf", "chromium")
 def test_a_recording_as_a_page_knows_objects_and_threads(
     recording: Path, tmp_path: Path, chromium_page: Opener
@@ -67,15 +77,6 @@ def test_a_recording_as_a_page_knows_objects_and_threads(
     assert "view=callees" in page.url  # what the page does not open with is kept in the address
     names = page.evaluate("ioflameRuns[0].graph.boxes.map(b => ioflameRuns[0].graph.nameOf(b.part.tree, b.node))")
     assert any(re.fullmatch(r"python3/\d+", name) for name in names)
-
-
-@pytest.mark.needs("perf")
-def test_perf_script_text_from_a_pipe_is_the_recording(recording: Path, tmp_path: Path) -> None:
-    text = subprocess.run(["perf", "script", "--no-inline", "-i", str(recording)], check=True, capture_output=True)
-    out = tmp_path / "text.svg"
-    argv = [sys.executable, "-m", "ioflame.cli", "flamegraph", "-o", str(out)]
-    subprocess.run(argv, input=text.stdout, check=True)
-    assert drawn_total(out) == total_of_report(recording)
 
 
 def test_of_several_events_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,12 +121,7 @@ def test_weights_with_nothing_behind_the_point(tmp_path: Path) -> None:
     assert drawn_total(tmp_path / "x.svg") == 20
 
 
-def test_a_difference_is_not_drawn_as_stacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "x.folded").write_bytes(b"a;b 12 14\na;c 8 0\n")
-    assert main(["flamegraph", str(tmp_path / "x.folded")]) == 2
-    assert "difference of two profiles" in capsys.readouterr().err
-
-
+@pytest.mark.long
 @pytest.mark.needs("perf")
 def test_a_recording_cut_short_is_drawn_as_far_as_it_goes(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from ground.results.history import History
 from ground.results.store.database import Store
 from ioflame import cli
+from ioflame.store.add import add_to_store
 from ioflame.store.history import read_history, write_otava
+from tests.places import DATA
 from tests.viz.histories import VERSIONS, add_figure, made
 from tests.viz.markup import rows_of, text_of
 from viz.page.history import render_history
@@ -29,6 +32,11 @@ def test_a_step_is_told_with_its_place_its_size_and_its_categories(slower: Histo
     rows = rows_of(render_history(slower, "store"), "Steps")
     (row,) = (row for row in rows if row[:3] == ["test0, host0", "qps", "8.4.0 to 8.5.0"])
     assert row[3].startswith("-") and row[5] == "worse; CPU: LRU +2.00 us"
+    # Labels that are no versions are named, but for those beyond the eighth.
+    names = [f"arm{number}" for number in range(10)]
+    words = left_out(replace(slower, left_out=names))
+    assert "arm7, and 2 more" in words and "arm8" not in words and left_out(slower) == ""
+    assert words in text_of(render_history(replace(slower, left_out=names), "store"))
 
 
 def test_a_history_without_a_step_says_so() -> None:
@@ -36,14 +44,9 @@ def test_a_history_without_a_step_says_so() -> None:
     assert render_steps(same) == "no step in 2 series"
     page = render_history(same, "store")
     assert "No step found" in text_of(page) and "40 versions, 1 tests, 1 hosts" in text_of(page)
+    # Where nothing changes no cell has colour.
+    assert not re.search(r'<td class="(warn|note)|<td[^>]*><b', page)
     assert rows_of(page, "Noise")[1] == ["host0", "2026-01-01", "4", "1.50 %", "0.70 %", "+0.10 %", "+2.00 %"]
-
-
-def test_labels_that_are_no_versions_are_named_but_for_those_beyond_the_eighth(slower: History) -> None:
-    names = [f"arm{number}" for number in range(10)]
-    told = left_out(replace(slower, left_out=names))
-    assert "arm7, and 2 more" in told and "arm8" not in told and left_out(slower) == ""
-    assert told in text_of(render_history(replace(slower, left_out=names), "store"))
 
 
 def test_arms_alone_are_a_history_when_they_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,11 +92,35 @@ def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
             assert first == head and [line.split(",")[1] for line in lines] == VERSIONS[:count]
             times = [line.split(",")[0] for line in lines]
             assert times == sorted(set(times)) and not any(",," in line or line.endswith(",") for line in lines)
-
-
-def test_tests_that_differ_in_punctuation_have_files_of_their_own(tmp_path: Path) -> None:
-    (series,) = [one for one in made(1, 1, 2, None).series if one.metric == "qps"]
+    # Tests that differ in punctuation have files of their own.
+    (qps,) = [one for one in history.series if one.metric == "qps"]
     names = ["get t1", "get, t1", "get+t1", "get_t1"]
-    history = History(VERSIONS, [replace(series, test=name, labels=VERSIONS) for name in names])
+    history = History(VERSIONS, [replace(qps, test=name, labels=VERSIONS) for name in names])
     tests = json.loads(write_otava(history, tmp_path).read_text())["tests"]
     assert len(tests) == len({one["file"] for one in tests.values()}) == len(names) == len(list(tmp_path.glob("*.csv")))
+
+
+def test_what_is_no_version_changes_no_order(tmp_path: Path) -> None:
+    """The published versions of one day, then one comparison's arms and one attached program."""
+    store = Store(tmp_path / "store", create=True)
+    add_to_store(store, DATA / "relative-qps.tsv", {"host": "c4a"})
+    alone = read_history(store)
+    others = (("lru", "iobuf fillseq clang"), ("hyper", "iobuf fillseq clang"), ("in /usr/bin/python3.11", "python"))
+    for number, (label, test) in enumerate(others):
+        when = {"host": "c4a", "created": "2020-01-01T00:00:00"}
+        add_figure(store, f"other{number}", label, "qps.relative", 3.0, test=test, **when)
+    mixed = read_history(store)
+    assert (mixed.versions, mixed.series) == (alone.versions, alone.series)
+    # By number, not as text.
+    assert mixed.versions == sorted(mixed.versions, key=lambda one: [int(part) for part in one.split(".")])
+    assert (mixed.versions[0], mixed.versions != sorted(mixed.versions)) == ("6.29.5", True)
+    names = "hyper, in /usr/bin/python3.11, lru"
+    assert render_steps(mixed).splitlines()[-1].startswith(f"Left out, as no versions: {names}.")
+    # Whoever asks for some has them behind the versions, which stay the base.
+    asked = read_history(store, ["l*"])
+    assert asked.versions == [*alone.versions, "lru"] and asked.left_out == ["hyper", "in /usr/bin/python3.11"]
+    (series,) = (one for one in asked.series if "lru" in one.labels)
+    assert (series.labels[0], series.labels[-1]) == ("6.29.5", "lru")
+    assert series.value(len(series.labels) - 1) == pytest.approx(3)
+    # Nothing is called ended for want of a label that is no version.
+    assert render_steps(asked).count("\nended") == render_steps(alone).count("\nended")

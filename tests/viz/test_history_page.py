@@ -1,4 +1,4 @@
-"""The page of a history in a real browser: steps where they are, colour for verdicts alone, any two versions."""
+"""Pages of a history and of an experiment in a real browser: steps, any two versions, every run a click away."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from ioflame.store.add import add_to_store
 from ioflame.store.history import read_history
 from tests.places import DATA
 from tests.viz.conftest import Opener
-from tests.viz.histories import VERSIONS, add_figure, made
+from tests.viz.experiments import RUN, VIEW
+from tests.viz.histories import VERSIONS, made
+from viz.page.experiment import render_experiment
 from viz.page.history import render_history
 from viz.terminal.history import render_steps
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.long, pytest.mark.needs("chromium")]
 
 PUBLISHED = DATA / "relative-qps.tsv"
 
@@ -30,7 +32,6 @@ def large() -> str:
 def test_forty_versions_of_five_tests_on_three_hosts(chromium_page: Opener, large: str) -> None:
     assert len(large.encode()) <= 5_000_000
     page = chromium_page.html(large)
-    assert "step" in page.locator(".verdict").inner_text()
     steps = page.locator("[aria-labelledby=steps] tbody tr").all_inner_texts()
     told = next(row for row in steps if row.startswith("test0, host0\tqps"))
     assert "8.4.0 to 8.5.0" in told and "worse" in told and "LRU +2.00 us" in told
@@ -42,6 +43,9 @@ def test_forty_versions_of_five_tests_on_three_hosts(chromium_page: Opener, larg
     assert page.locator("[aria-labelledby=lines] svg.plot").count() == 30
     assert page.locator("[aria-labelledby=categories] svg.plot").count() == 15
     assert "host0" in page.locator("[aria-labelledby=noise] table").inner_text()
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_two_versions_beside_each_other_and_the_address_keeps_them(chromium_page: Opener, large: str) -> None:
@@ -77,18 +81,6 @@ def test_what_is_no_longer_measured_is_said(chromium_page: Opener) -> None:
     assert name and name["x"] >= edge["x"]
 
 
-def test_where_nothing_changes_no_cell_has_colour(chromium_page: Opener) -> None:
-    page = chromium_page.html(render_history(made(1, 1, 3, None), "store"))
-    assert "No step found" in page.locator(".verdict").inner_text()
-    assert page.locator("td.warn, td.note, td b").count() == 0
-
-
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
-def test_nothing_hangs_over_the_edge(chromium_page: Opener, large: str, width: int, dark: bool) -> None:
-    page = chromium_page.html(large, width=width, dark=dark)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener, tmp_path: Path) -> None:
     store = Store(tmp_path / "store", create=True)
     add_to_store(store, PUBLISHED, {"host": "c4a"})
@@ -107,30 +99,18 @@ def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener,
     assert cell.count() == 1
 
 
-def test_what_is_no_version_changes_no_order(chromium_page: Opener, tmp_path: Path) -> None:
-    """The published versions of one day, then one comparison's arms and one attached program."""
-    store = Store(tmp_path / "store", create=True)
-    add_to_store(store, PUBLISHED, {"host": "c4a"})
-    alone = read_history(store)
-    others = (("lru", "iobuf fillseq clang"), ("hyper", "iobuf fillseq clang"), ("in /usr/bin/python3.11", "python"))
-    for number, (label, test) in enumerate(others):
-        add_figure(
-            store, f"other{number}", label, "qps.relative", 3.0, test=test, host="c4a", created="2020-01-01T00:00:00"
-        )
-    mixed = read_history(store)
-    assert (mixed.versions, mixed.series) == (alone.versions, alone.series)
-    # By number, not as text.
-    assert mixed.versions == sorted(mixed.versions, key=lambda one: [int(part) for part in one.split(".")])
-    assert (mixed.versions[0], mixed.versions != sorted(mixed.versions)) == ("6.29.5", True)
-    names = "hyper, in /usr/bin/python3.11, lru"
-    assert render_steps(mixed).splitlines()[-1].startswith(f"Left out, as no versions: {names}.")
-    page = chromium_page.html(render_history(mixed, "store"))
-    assert any(names in words for words in page.locator(".banner.note").all_inner_texts())
-    # Whoever asks for some has them behind the versions, which stay the base.
-    asked = read_history(store, ["l*"])
-    assert asked.versions == [*alone.versions, "lru"] and asked.left_out == ["hyper", "in /usr/bin/python3.11"]
-    (series,) = (one for one in asked.series if "lru" in one.labels)
-    assert (series.labels[0], series.labels[-1]) == ("6.29.5", "lru")
-    assert series.value(len(series.labels) - 1) == pytest.approx(3)
-    # Nothing is called ended for want of a label that is no version.
-    assert render_steps(asked).count("\nended") == render_steps(alone).count("\nended")
+def test_the_run_of_a_cell_of_an_experiment_is_a_click_away(chromium_page: Opener, tmp_path: Path) -> None:
+    """Also from a directory whose name has blanks and commas."""
+    page = chromium_page.html(render_experiment(VIEW))
+    assert "bad" in (page.locator("main p:visible").first.get_attribute("class") or "")
+    marks = page.locator("[aria-labelledby=holds] .light").all_inner_texts()
+    assert marks == ["passed", "failed", "not judged"]
+    legends = page.locator("[aria-labelledby=stacked] .legend").all_inner_texts()
+    assert [one.split() for one in legends] == [["LRU", "other"], ["bloom"]]
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    (tmp_path / RUN).mkdir()
+    (tmp_path / RUN / "report.html").write_text("<title>its run</title>")
+    page.get_by_role("link", name="asc.2, old").first.click()
+    assert page.title() == "its run"

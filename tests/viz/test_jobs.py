@@ -1,21 +1,37 @@
-"""Background jobs as text and on the time line: sentences with their figures, bars where the jobs were."""
+"""Background jobs, whose requests are, and sweeps, as text and as pages: the figures are those of the results."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from ground.errors import UsageError
 from ground.results.job_costs import JobDevice
 from ground.results.jobs import Jobs, RunJobs
+from ground.results.sweep import Offered, SweepRecord, read_sweep, write_sweep
 from ioflame.analysis.jobs import job_costs
+from ioflame.present.sweep import shown_sweep
 from tests.background_jobs import UNIX, recorded, samples, windows
+from tests.viz.markup import rows_of
+from tests.viz.observers import whose, whose_row
 from tests.viz.runs import RATES
 from viz.page.jobs import job_lanes, jobs_panel, tree_panels
+from viz.page.sweep import render_sweep_page
 from viz.page.timeline import timeline
+from viz.page.whose import whose_panel
 from viz.svg.job_lanes import lanes_height
+from viz.svg.sweep import sweep_plot
+from viz.sweep_view import SweepView
 from viz.terminal.jobs import jobs_line, jobs_text
+from viz.terminal.sweep import render_sweep
+from viz.terminal.whose import whose_text
+from viz.whose_labels import labelled, level_matrix, reason_sums
 
 
+# ---- background jobs -------------------------------------------------------------------------------------------------
 def test_sentences_and_tables_have_the_figures() -> None:
     text = jobs_text(job_costs(recorded(), windows(), "write", samples(), ["a note"]))
     for words in (
@@ -88,3 +104,99 @@ def test_a_stall_is_seen_through_all_panels_and_jobs_below_them() -> None:
     assert "job" not in without and "device writes" not in without
     nothing = RunJobs(recorded().clocks, Jobs((), (), (), UNIX))
     assert 'class="job' not in str(timeline(RATES, windows(), windows(), 10**9, nothing))
+
+
+# ---- whose requests are ----------------------------------------------------------------------------------------------
+def test_rows_of_one_label_are_one() -> None:
+    twice = replace(
+        whose(), rows=[whose_row("read", "others", 3), replace(whose_row("read", "others", 4), submitter="kernel")]
+    )
+    assert [(one.label, one.requests) for one in labelled(twice, "read")] == [("other processes", 7)]
+    assert [one.label for one in labelled(whose(), "read")] == [
+        "sst, L2, data", "sst, L1, data", "sst, L2, index", "other processes",
+    ]  # fmt: skip
+    assert [one.label for one in labelled(whose(), "write")] == [
+        "wal", "file system: metadata", "asks for a flush, without data",
+    ]  # fmt: skip
+    # Who else reads files of the database is said, and column families where there are several.
+    by_others = replace(whose_row("read", "database", 3, "sst", 2, "data"), submitter="others", column_family="a")
+    found = replace(whose(), rows=[by_others, replace(by_others, column_family="b", requests=1)])
+    assert [one.label for one in labelled(found, "read")] == [
+        "sst, L2, a, data (by other processes)", "sst, L2, b, data (by other processes)",
+    ]  # fmt: skip
+
+
+def test_the_text_has_shares_of_the_operation() -> None:
+    text = whose_text(whose())
+    assert "Requests of vda (254:0, 5.0 s), process 42\nfiles of rocksdb in /db\n" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["sst,", "L2,", "data", "400", "83.9", "3.1", "MiB", "50.0"] in lines
+    assert ["L2", "400", "30", "430"] in lines
+    assert ["get", "440", "93.6", "3.4", "MiB", "50.0"] in lines
+    assert "Why they were sent: read (by 59 stacks)" in text
+    assert any(line[:2] == ["000012.sst", "sst,"] and "(from" in line for line in lines)
+    # Levels and parts are a table of the reads.
+    assert level_matrix(whose()) == (["data", "index"], [("L1", [40, 0]), ("L2", [400, 30])])
+    assert [(one.label, one.requests) for one in reason_sums(whose(), "read")] == [("get", 440), ("compaction", 30)]
+
+
+def test_the_page_has_the_same() -> None:
+    page = whose_panel(whose())
+    assert "477 of 477 reads, 30 of 30 writes, 4 of 4 flushes, as /proc/diskstats counts them." in page
+    assert rows_of(page, "Reads by level, and by what is read")[1:] == [
+        ["L1", "40 (8.5 %)", "0 (0.0 %)", "40"], ["L2", "400 (85.1 %)", "30 (6.4 %)", "430"],
+    ]  # fmt: skip
+    assert ["sst, L2, data", "400", "83.9", "3.1 MiB", "50.0"] in rows_of(page, "Requests by what they are for: read")
+    assert "Why requests were sent: read" in page and "moved from L1" in page
+    assert "No request of vda ended" in whose_panel(replace(whose(), rows=[]))
+
+
+# ---- sweeps ----------------------------------------------------------------------------------------------------------
+def one(rate: float, p99: float, *, overloaded: bool = False, late: float = 0.0) -> Offered:
+    latency = {} if overloaded else {"p50": p99 / 4, "p99": p99, "p99_9": 2 * p99}
+    return Offered(rate, rate, 1000, 10.0, latency, late=late, cpu=12.5, overloaded=overloaded)
+
+
+def record(offered: list[Offered], limit: float | None = 1000.0) -> SweepRecord:
+    closed = Offered(None, 10_000.0, 100_000, 10.0, {"p50": 90.0, "p99": 200.0, "p99_9": 300.0}, cpu=11.0)
+    return SweepRecord("0.1", "2026-11-26T20:00:00+0000", "rocksdb", "10.4.2", "readrandom", 1, "poisson", "p99", limit,
+                       closed, offered, "1,000 keys", "ioflame-client <x>")  # fmt: skip
+
+
+RUNS = [one(2500, 400), one(5000, 800), one(7500, 2600), one(9000, 0, overloaded=True), one(6000, 1100, late=300)]
+
+
+def test_rates_are_in_order_and_each_says_whether_it_kept_the_limit() -> None:
+    view = shown_sweep(record(RUNS))
+    rows = [line.split() for line in render_sweep(view, 100).splitlines() if line.strip()[:1].isdigit()]
+    told = {row[0]: row[-1] for row in rows if "keys" not in row[1]}
+    assert list(told) == ["2,500", "5,000", "6,000", "7,500", "9,000"]
+    assert list(told.values()) == ["yes", "yes", "known", "no", "overloaded"]
+    assert view.sentence == (
+        "5,000 queries a second keep p99 <= 1 ms, 6,000 a second do not; without a rate it answers 10,000 a second"
+    )
+    assert "the client's own lateness decides" in view.notes[0]
+    # Without a limit, what is not overloaded is kept.
+    view = shown_sweep(record(RUNS[:4], None))
+    assert view.sentence.startswith("7,500 queries a second can be answered, 9,000 a second cannot")
+    assert list(view.notes) == []
+    # Where no rate is kept.
+    view = shown_sweep(record([one(2500, 4000)]))
+    assert view.sentence.startswith("no rate that was tried keeps p99 <= 1 ms: 2,500 a second do not")
+
+
+def test_the_page_has_the_plot_the_table_and_the_command() -> None:
+    page = render_sweep_page(shown_sweep(record(RUNS)))
+    assert "5,000 queries a second keep p99 &lt;= 1 ms" in page
+    assert "9,000 a second: overloaded" in page and "ioflame-client &lt;x&gt;" in page
+    assert page.count("<script") == render_sweep_page(shown_sweep(record(RUNS[:1]))).count("<script")
+    assert "every rate was overloaded" in sweep_plot(record([one(9000, 0, overloaded=True)], None), "words")
+    view = SweepView(record(RUNS), "words", {})
+    assert {len(row) for row in view.rows} == {len(view.heads)} and len(view.rows) == len(RUNS) + 1
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_sweep(tmp_path, record(RUNS))
+    assert read_sweep(tmp_path) == record(RUNS)
+    with pytest.raises(UsageError, match=r"holds no sweep.json"):
+        read_sweep(tmp_path / "none")

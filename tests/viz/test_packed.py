@@ -1,26 +1,119 @@
-"""The packed profile: what goes in comes out, in Python and in the script of the page alike."""
+"""Stacks: how they are read, the tree they make, and how they are packed for the page's script."""
 
 from __future__ import annotations
 
+import random
+import re
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from folding.stackfold import stackfold_binary
+from ground.errors import MeasurementError
+from ground.results.profile import read_profile
+from tests.places import RECORDINGS
 from tests.viz.categorised import read_categorised
 from tests.viz.conftest import Opener
 from tests.viz.runs import leaf_of, view
-from tests.viz.samples import CATEGORIES, stacks
+from tests.viz.samples import CATEGORIES, LINES, VERSION_GET, stacks, total
 from tests.viz.test_hostile_names import NAMES
 from tests.viz.unpacked import unpack
 from viz.flame.embedded import pack
-from viz.flame.stacks import Stack
+from viz.flame.stacks import Stack, read_folded, stacks_of
 from viz.flame.tree import FrameTree
 from viz.page.report import render_report
+from viz.printable import printable
+
+# ---- read, and made a tree -------------------------------------------------------------------------------------------
+CATEGORY_NAMES = [name for name, _ in CATEGORIES]
 
 
-def rows(some: list[tuple[Stack, str | None]]) -> list[tuple[Any, ...]]:
+def test_a_folded_line_may_hold_spaces_and_a_bad_one_is_named_with_its_fault() -> None:
+    whole = Stack(("my comm", "(anonymous namespace)::f"), 12)
+    assert read_folded([b"my comm;(anonymous namespace)::f 12\n"]) == [whole]
+    for line, why in (
+        (b"comm;f", "no stack before the weight"), (b" 12", "no stack before the weight"),
+        (b"comm;f twelve", "weight 'twelve'"), (b"comm;f 9.5", "weight '9.5'"), (b"comm;f -9", "weight '-9'"),
+        (b"comm;f 1_0", "weight '1_0'"),
+    ):  # fmt: skip
+        with pytest.raises(MeasurementError) as error:
+            read_folded([b"comm;f 1", line])
+        assert "line 2" in error.value.what and why in error.value.what and error.value.mend
+    for some in ([], [Stack(("comm", "f"), 0)]):
+        with pytest.raises(MeasurementError, match="nothing to draw") as error:
+            FrameTree(some)
+        assert error.value.means and error.value.mend
+
+
+def test_totals_and_own_weights_add_up() -> None:
+    tree = FrameTree(stacks(), CATEGORY_NAMES)
+    assert tree.total == sum(int(line.split(b"\t")[3]) for line in LINES)
+    assert sum(tree.own) == tree.total
+    node = tree.name.index("rocksdb::Version::Get")
+    assert tree.weight[node] == total(stacks(), VERSION_GET)
+    for i in range(len(tree)):
+        children, below = 0, i + 1
+        while below < tree.end[i]:
+            assert tree.depth[below] == tree.depth[i] + 1
+            children += tree.weight[below]
+            below = tree.end[below]
+        assert tree.weight[i] == children + tree.own[i]
+    # So do those of categories.
+    tree = FrameTree(stacks(), CATEGORY_NAMES)
+    truth = dict.fromkeys(CATEGORY_NAMES, 0)
+    for line in LINES:
+        category, _, _, weight, _ = line.split(b"\t")
+        truth[category.decode()] += int(weight)
+    assert dict(zip(CATEGORY_NAMES, tree.category_weights(), strict=True)) == truth
+    assert truth["LRU"] == 0
+
+
+def test_the_category_begins_at_the_anchor_and_one_name_in_two_is_two_nodes() -> None:
+    tree = FrameTree(stacks(), CATEGORY_NAMES)
+    category = {name: CATEGORY_NAMES[tree.category[i]] for i, name in enumerate(tree.name)}
+    assert category["rocksdb::BlockFetcher::ReadBlockContents"] == "other"
+    assert category["__libc_pread"] == "libc+k"
+    assert category["__schedule_[k]"] == "libc+k"
+    tree = FrameTree([Stack(("c", "f"), 3, 1, "LRU", 1), Stack(("c", "f"), 4, 1)], ["LRU", "other"])
+    assert tree.name == ["all", "c", "f", "f"]
+    assert tree.category_weights() == [3, 4]
+
+
+def test_the_order_of_stacks_does_not_matter_and_siblings_are_in_that_of_their_bytes() -> None:
+    shuffled = stacks()
+    random.Random(7).shuffle(shuffled)
+    assert vars(FrameTree(shuffled, CATEGORY_NAMES)) == vars(FrameTree(stacks(), CATEGORY_NAMES))
+    names = ["z", "A", "a", "\u00e9", "\U0001f600", "\uffee", "_"]
+    tree = FrameTree([Stack((name,), 1) for name in names])
+    assert tree.name[1:] == sorted(names, key=lambda name: name.encode())
+
+
+def test_samples_are_unknown_when_one_stack_has_none() -> None:
+    assert FrameTree([Stack(("a",), 1, 5), Stack(("b",), 1, 6)]).samples == [11, 5, 6]
+    assert FrameTree([Stack(("a",), 1, 5), Stack(("b",), 1)]).samples is None
+    # A very deep stack is no trouble.
+    tree = FrameTree([Stack(tuple(f"f{i}" for i in range(50_000)), 1)])
+    assert max(tree.depth) == 50_000
+    assert set(tree.end) == {50_001}
+
+
+def test_what_cannot_be_printed_is_replaced() -> None:
+    for raw, shown in (
+        (b"plain", "plain"), (b"\xff\xfe", "\ufffd\ufffd"), (b"a\x00b\x1b[31mc\x7f", "a\ufffdb\ufffd[31mc\ufffd"),
+        ("left\u202eright", "left\ufffdright"), ("\ufffe\uffff\ud800", "\ufffd\ufffd\ufffd"),
+        ("\u05d0\u05d1 \U0001f600", "\u05d0\u05d1 \U0001f600"),
+    ):  # fmt: skip
+        assert printable(raw) == shown
+
+
+# ---- packed ----------------------------------------------------------------------------------------------------------
+def values_of(some: list[tuple[Stack, str | None]]) -> list[tuple[Any, ...]]:
     return sorted(
         (s.frames, s.weight, s.samples, s.category, s.anchor_depth, leaf, s.objects, s.thread) for s, leaf in some
     )
@@ -30,11 +123,8 @@ def packed(some: list[Stack]) -> dict[str, Any]:
     return pack(FrameTree(some, [name for name, _ in CATEGORIES]), dict(CATEGORIES), leaf_of(some))
 
 
-def test_every_stack_comes_back_with_its_categories() -> None:
-    assert rows(unpack(packed(stacks()))) == rows([(s, leaf_of(stacks())[s.frames]) for s in stacks()])
-
-
-def test_another_format_is_refused() -> None:
+def test_every_stack_comes_back_with_its_categories_and_another_format_is_refused() -> None:
+    assert values_of(unpack(packed(stacks()))) == values_of([(s, leaf_of(stacks())[s.frames]) for s in stacks()])
     with pytest.raises(ValueError, match="format 1"):
         unpack({**packed(stacks()), "format": 1})
 
@@ -42,11 +132,10 @@ def test_another_format_is_refused() -> None:
 frames = st.lists(st.sampled_from(["a", "b::c", "d_[k]", "\u00e9", "<x>"]), min_size=1, max_size=6).map(tuple)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(frames, st.integers(1, 2**70), min_size=1, max_size=12))
 def test_any_stacks_come_back(some: dict[tuple[str, ...], int]) -> None:
     made = [Stack(path, weight, 1) for path, weight in some.items()]
-    assert rows(unpack(packed(made))) == rows([(s, leaf_of(made)[s.frames]) for s in made])
+    assert values_of(unpack(packed(made))) == values_of([(s, leaf_of(made)[s.frames]) for s in made])
 
 
 HOSTILE = read_categorised(b"bloom\t1\t1\t%d\tcomm;%s;inner" % (1000 + i, name) for i, name in enumerate(NAMES))
@@ -67,7 +156,7 @@ def test_one_name_of_two_objects_is_two_names() -> None:
     assert data["names"] == ["all", "c", "copy", "copy", "d", "main", "x_[k]", "c/9", "c/10", "d/11"]
     assert data["objects"] == ["", "/bin/db", "/lib/libc.so.6", "[kernel.kallsyms]"]
     assert [data["objects"][place] for place in data["object"]][2:4] == ["/bin/db", "/lib/libc.so.6"]
-    assert rows(unpack(data)) == rows([(s, leaf_of(DETAILED)[s.frames]) for s in DETAILED])
+    assert values_of(unpack(data)) == values_of([(s, leaf_of(DETAILED)[s.frames]) for s in DETAILED])
 
 
 STACKS = """(() => { const p = ioflameRuns[0].profile; const { data } = p; return Array.from(p.ends, (node, s) => {
@@ -79,6 +168,7 @@ STACKS = """(() => { const p = ioflameRuns[0].profile; const { data } = p; retur
     p.threadOf && p.threadOf(s) >= 0 ? data.names[p.threadOf(s)] : ""]; }); })()"""
 
 
+@pytest.mark.long
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("some", [stacks(), HOSTILE, BIG, DETAILED], ids=["sample", "hostile", "big", "detailed"])
 def test_the_script_reads_what_python_reads(chromium_page: Opener, some: list[Stack]) -> None:
@@ -86,4 +176,93 @@ def test_the_script_reads_what_python_reads(chromium_page: Opener, some: list[St
     read = page.evaluate(STACKS)
     seen = sorted((tuple(frames), int(weight), *rest, tuple(objects), thread)
                   for frames, weight, *rest, objects, thread in read)  # fmt: skip
-    assert seen == rows(unpack(pack(FrameTree(some, [n for n, _ in CATEGORIES]), {}, leaf_of(some))))
+    assert seen == values_of(unpack(pack(FrameTree(some, [n for n, _ in CATEGORIES]), {}, leaf_of(some))))
+
+
+# ---- with objects and threads ----------------------------------------------------------------------------------------
+CAPTURE = RECORDINGS / "readrandom_fp.txt"
+
+
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Stack], list[Stack]]:
+    """The capture as folded text has it, and as a profile has it; with its threads made two."""
+    directory = tmp_path_factory.mktemp("folded")
+    first, second = (
+        re.sub(rb"^(\S.*?)(\d+)( +\d+\.\d+: )", rb"\1\2/%s\2\3" % mark, CAPTURE.read_bytes(), flags=re.M)
+        for mark in (b"", b"7")
+    )
+    argv = [stackfold_binary(), "-q", "--kernel", "-o", "stacks", "--counts", "counts", "--profile", "profile.json"]
+    subprocess.run(argv, cwd=directory, input=first + b"\n" + second, check=True)
+    counts = {stack.frames: stack.weight for stack in read_folded((directory / "counts").read_bytes().splitlines())}
+    stacks = read_folded((directory / "stacks").read_bytes().splitlines())
+    return [replace(s, samples=counts[s.frames]) for s in stacks], stacks_of(read_profile(directory / "profile.json"))
+
+
+def by_frames(weighed: list[Stack]) -> Counter[tuple[str, ...]]:
+    sums: Counter[tuple[str, ...]] = Counter()
+    for one in weighed:
+        sums[one.frames] += one.weight
+    return sums
+
+
+def objects_of_leaves() -> Counter[str]:
+    """By regular expressions on the capture itself: what the bottom frames of each object weigh, twice."""
+    sums: Counter[str] = Counter()
+    for sample in CAPTURE.read_text().split("\n\n"):
+        found = re.match(r"\s*\S.*?\s(\d+)\s+\S+:\s*\n\s+[0-9a-f]+ .*\((.+)\)$", sample, re.M)
+        if found:
+            sums[found[2]] += 2 * int(found[1])
+    return sums
+
+
+def test_a_profile_holds_the_folded_stacks_with_the_objects_of_the_text(
+    folded: tuple[list[Stack], list[Stack]],
+) -> None:
+    stacks, detailed = folded
+    assert by_frames(detailed) == by_frames(stacks)
+    assert sum(stack.samples or 0 for stack in detailed) == sum(stack.samples or 0 for stack in stacks) > 0
+    leaves: Counter[str] = Counter()
+    for stack in detailed:
+        leaves[stack.objects[-1] or "[unknown]"] += stack.weight
+        for frame, name in zip(stack.frames, stack.objects, strict=True):
+            assert frame.endswith("_[k]") == name.startswith("[kernel")
+    assert leaves == objects_of_leaves() and len(leaves) > 3
+    threads: Counter[str] = Counter()
+    for stack in detailed:
+        threads[stack.thread] += stack.weight
+    assert len(threads) == 2 and len(set(threads.values())) == 1
+
+
+@pytest.mark.long
+@pytest.mark.needs("chromium")
+def test_the_page_shows_threads_and_objects(chromium_page: Opener, folded: tuple[list[Stack], list[Stack]]) -> None:
+    _, split = folded
+    whole = sum(stack.weight for stack in split)
+    page = chromium_page.html(render_report([view(split)]), fragment="#threads=split&colour=group")
+    threads = sorted({stack.thread for stack in split})
+    rows = page.evaluate(
+        "(() => { const { graph: g } = ioflameRuns[0]; return g.boxes.filter(b => b.part.tree.depth[b.node] === 1)"
+        ".map(b => [g.nameOf(b.part.tree, b.node), b.part.tree.weight[b.node]]); })()"
+    )
+    assert sorted(map(tuple, rows)) == [(thread, whole // 2) for thread in threads]
+    legend = page.locator('[data-for="group"]').inner_text()
+    for name, weight in objects_of_leaves().most_common(5):
+        short = "kernel" if name.startswith("[kernel") else "no object" if name == "[unknown]" else Path(name).name
+        assert f"{short} {100 * weight / whole:.2f} %" in legend
+    # one thread is found by its name, and its share is shown
+    page.locator('[data-part="search"]').fill(threads[0])
+    assert page.locator('[data-part="found"]').inner_text().startswith("matched 50.00 % of all")
+    page.reload()
+    assert page.locator('[data-part="threads"]').input_value() == "split"
+    page.select_option('[data-part="threads"]', "name")
+    assert page.locator('[data-part="found"]').inner_text() == "no frame matches"
+    # the tooltip names the object, and so does the table of functions
+    page.locator("canvas").hover(position={"x": 300, "y": 18 * 2 + 9})
+    assert "/" in page.locator('[data-part="tip"] dd').first.inner_text()
+    assert page.locator("td.object").first.inner_text()
+    # Without objects and threads none is offered.
+    page = chromium_page.html(render_report([view()]), fragment="#threads=split")
+    assert page.locator('[data-part="threads"]').input_value() == "name"
+    assert page.locator('[data-part="threads"] option:not([hidden])').count() == 2
+    assert not page.locator("th[data-for=object]").is_visible()
+    assert page.locator('[data-part="colour"] option[value="group"]').inner_text() == "namespace, by name"

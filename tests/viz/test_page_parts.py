@@ -29,7 +29,7 @@ from ground.results.record import ObserverCost, Target, Unobserved
 from ground.results.verdicts import Apart, Comparability
 from tests.viz import observers
 from tests.viz.experiments import RUN, VIEW
-from tests.viz.markup import rows_of, text_of
+from tests.viz.markup import drawn, rows_of, text_of, titles
 from tests.viz.runs import record, view
 from tests.viz.samples import CATEGORIES, stacks
 from tests.viz.unpacked import unpack
@@ -38,24 +38,22 @@ from viz.export.firefox import firefox_profile
 from viz.export.speedscope import by_thread, named_frames, speedscope
 from viz.figures import CannotBeError
 from viz.flame.stacks import Stack
-from viz.flame.tree import FrameTree
 from viz.page.categories import further, leaf, matrix, operations, owner
 from viz.page.comparison import comparison
 from viz.page.document import page, write_page
 from viz.page.experiment import render_experiment
-from viz.page.flame_graphs import flame_data, graphs, weighs
+from viz.page.flame_graphs import flame_data, weighs
 from viz.page.frames import frames_compared
 from viz.page.io_latency import io_panel, latency_table
 from viz.page.latency_plots import heat_map_figure, histograms, percentile_table
 from viz.page.locks import lock_panel
-from viz.page.off_cpu import off_panel, run_queue_panel, wall_clock_panel
+from viz.page.off_cpu import run_queue_panel, wall_clock_panel
 from viz.page.rendering import absent, banner, part, table
-from viz.page.run_view import Observed
 from viz.page.trust import trust, verdict
 from viz.page.what_ran import what_ran
 from viz.page.windows import windows
 from viz.svg.histogram import Named
-from viz.svg.static import Key, draw_foot, draw_head
+from viz.svg.static import Key, draw_head
 from viz.weights import percentages
 
 HOSTILE = "<b onclick='x'>\x07"
@@ -105,9 +103,7 @@ def test_the_owner_view_has_a_share_and_a_cost_for_each_category() -> None:
     assert cost and percentages([one.weight for one in run.owner.rows])[0] in cells[1]
     assert "Costs are not shown" in owner(replace(run, record=record(metrics={})), HUES)
     assert "No owner view" in owner(replace(run, owner=None), HUES)
-
-
-def test_of_a_target_that_nothing_counts_the_owner_view_has_cores() -> None:
+    # Of a target that nothing counts.
     target = record(metrics={"cores": 2.0}, target=Target("--pid 42", "/server", [42]))
     told = owner(replace(view(), record=target), HUES)
     assert "There is no us per query" in text_of(told) and "Without weight: LRU." in text_of(told)
@@ -123,6 +119,11 @@ def test_the_leaf_view_is_the_heaviest_first_and_names_what_has_no_weight() -> N
     names = [one or other for one, other in shown]
     assert names == [row.name for row in sorted(run.leaf.rows, key=lambda row: -row.weight) if row.weight]
     assert "Without weight: other, none." in text_of(told) and "No leaf view" in leaf(replace(run, leaf=None))
+    # A matrix needs both views, and some weight.
+    run = view()
+    assert "No matrix: it needs both views" in matrix(replace(run, leaf_of={}))
+    empty = [replace(stack, weight=0) for stack in run.stacks]
+    assert "No matrix: there is no weight" in matrix(replace(run, stacks=empty))
 
 
 def test_further_views_and_operations_are_folded_up() -> None:
@@ -137,13 +138,6 @@ def test_further_views_and_operations_are_folded_up() -> None:
     assert "Get, by the owner view: 4,000 a second, 2.00 us of CPU each" in told and "Scan" not in told
 
 
-def test_a_matrix_needs_both_views_and_some_weight() -> None:
-    run = view()
-    assert "No matrix: it needs both views" in matrix(replace(run, leaf_of={}))
-    empty = [replace(stack, weight=0) for stack in run.stacks]
-    assert "No matrix: there is no weight" in matrix(replace(run, stacks=empty))
-
-
 # ---- latency, waits, locks -------------------------------------------------------------------------------------------
 def test_latencies_stand_below_each_other_from_the_client_to_the_device() -> None:
     metrics = {"rx.lat": 104.0, "io.lat": 65.0}
@@ -156,6 +150,8 @@ def test_latencies_stand_below_each_other_from_the_client_to_the_device() -> Non
     assert (rows["query that reads"], rows["read call (pread64)"], rows["io.lat, plain windows"]) == (
         "100.00", "78.00", "65.00",
     )  # fmt: skip
+    assert (rows["block layer, of followed"], rows["io.lat, ladder window"]) == ("60.00", "65.00")
+    assert rows["block layer, total"] == f"{(450 * 61 + 50 * 901) / 500:.2f}"
     assert latency_table(metrics, None, None, None) == ""
 
 
@@ -168,9 +164,7 @@ def test_latency_of_requests_is_told_by_owner_and_losses_come_first() -> None:
     assert "over time, the process" in told and "over time, others" not in told
     lost = io_panel(replace(observers.io_latency(), losses={"missed": 1234}))
     assert lost.startswith('<p class="banner warn">1,234 of the window')
-
-
-def test_histograms_without_durations_have_no_button_and_no_row() -> None:
+    # Histograms without durations have no button and no row.
     series = [
         Named("reads", "", observers.histogram((10, 5), (20, 5))),
         Named("none", "", type(observers.histogram((1, 1)))()),
@@ -181,14 +175,6 @@ def test_histograms_without_durations_have_no_button_and_no_row() -> None:
     assert heat_map_figure("t", [], "w", "l") == ""
 
 
-def test_states_off_the_cpu_add_up_to_the_time_of_those_that_work() -> None:
-    rows = {row[0]: row[1:] for row in rows_of(off_panel(observers.off_cpu()), "States of the threads that work")}
-    assert rows["on-CPU"][:2] == ["500.000", "25.00"] and rows["io"][:4] == ["1,300.000", "65.00", "13,000", "100.0"]
-    assert rows["all"][:2] == ["2,000.000", "100.00"] and "lock" not in rows
-    assert "Left out: 1 idle thread" in off_panel(observers.off_cpu())
-    assert "No thread was seen" in off_panel(replace(observers.off_cpu(), threads=[]))
-
-
 def test_the_wall_clock_is_in_us_a_query_or_in_ms_where_nothing_counts_queries() -> None:
     title = "Wall clock by category, on and off the CPU"
     rows = rows_of(wall_clock_panel(observers.wall_clock()), title)
@@ -196,9 +182,7 @@ def test_the_wall_clock_is_in_us_a_query_or_in_ms_where_nothing_counts_queries()
     assert ["io", "libc+k", "65.000", "65.00"] in rows and rows[-1] == ["all", "", "100.000", "100.00"]
     uncounted = rows_of(wall_clock_panel(replace(observers.wall_clock(), queries=None)), title)
     assert uncounted[0][2] == "ms" and ["io", "libc+k", "1,300.000", "65.00"] in uncounted
-
-
-def test_waits_for_a_cpu_have_their_switches_a_second() -> None:
+    # Waits for a CPU have their switches.
     told = run_queue_panel(observers.run_queue())
     assert "1,000 voluntary, 5 involuntary (1,005/s)" in text_of(told)
     rows = rows_of(told[told.rindex("<figcaption>") :], "Waits for a CPU")
@@ -210,6 +194,7 @@ def test_locks_are_shares_of_the_time_of_threads_that_work() -> None:
     rows = {row[0]: row[1:] for row in rows_of(told, "Locks")}
     # 200 ms of a second in a second: a fifth of the time, and a fifth of a thread.
     assert rows["waiting for locks"] == ["20.00", "0.20", "20"] and "left out: 1" not in told
+    assert rows["waiting for conditions"] == ["30.00", "0.30", "30"]
     (site,) = rows_of(told, "Who waits, by the first frame that is no lock primitive")[1:]
     assert site == ["rocksdb::lru_cache::LRUCacheShard::Lookup", "20.00", "5.00", "25", "mutex, LRU"]
     bare = lock_panel(replace(observers.locks(), sites=[]), None)
@@ -243,9 +228,9 @@ def test_windows_have_what_observers_cost_and_why_others_did_not_watch() -> None
     rows = rows_of(told, "Windows")
     assert [row[0] for row in rows[1:]] == ["warm-up", "plain", "perf", "plain"] and rows[2][1] == "8.0"
     costs = [ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12))]
-    more = windows(record(costs=costs, unobserved=[Unobserved("iolat", "no loader", "make setup", True)]))
+    more = windows(record(costs=costs, unobserved=[Unobserved("iolat", "no <BTF>", "make setup", True)]))
     assert rows_of(more, "What observers cost")[1] == ["perf", "-3.0 %", "-5.0 to -1.0", "12"]
-    assert rows_of(more, "Not observed")[1] == ["iolat", "no loader", "make setup"]
+    assert rows_of(more, "Not observed")[1] == ["iolat", "no <BTF>", "make setup"]
     assert "This run has no windows" in windows(record(windows=[]))
 
 
@@ -302,28 +287,6 @@ def test_what_scripts_read_of_a_graph_are_its_stacks() -> None:
     assert not weighs([Stack(("a",), 0)]) and weighs([Stack(("a",), 1)])
 
 
-def test_idle_threads_are_left_out_of_the_graph_of_waits_and_named() -> None:
-    told = graphs(None, observers.observed(), "t")
-    assert "1.000 s of 1 idle thread are not in this graph" in text_of(told) and "PMP wall clock" in told
-    assert "on-CPU</" not in told and "off-CPU" not in graphs(None, Observed(), "t")
-
-
-def test_a_drawing_without_scripts_says_what_is_too_narrow_to_be_drawn() -> None:
-    tree = FrameTree(stacks(), [name for name, _ in CATEGORIES])
-    (foot,), high = draw_foot(tree, 10, tree.total // 4, 0.5, 400)
-    assert f"10 of {len(tree):,} frames are drawn" in foot and "25.00 % of the weight" in foot and high == 432
-    assert f"All {len(tree):,} frames are drawn" in draw_foot(tree, len(tree), 0, 0.5, 400)[0][0]
-
-
-def test_a_heading_is_broken_where_it_is_wider_than_the_drawing() -> None:
-    keys = [Key(f"category{number}", "what it is", "10.00") for number in range(10)]
-    wide, high = draw_head("title", "subtitle", [], keys, 1200)
-    narrow, higher = draw_head("title " * 10, "x" * 300, ["a warning"], keys, 400)
-    assert higher > high and sum("swatch" in one or "<g>" in one for one in wide) == 10
-    at = [float(x) for line in narrow for x in re.findall(r'<rect[^>]* x="([\d.]+)"', line)]
-    assert max(at) < 400 and "x" * 300 in "".join(re.findall(r">(x+)<", "".join(narrow)))
-
-
 # ---- files for other tools -------------------------------------------------------------------------------------------
 def threaded() -> list[Stack]:
     one = Stack(("c", "main", "f_[k]"), 5_000_000, 1, "bloom", 1, ("", "/bin/db", "[kernel.kallsyms]"), "c/41")
@@ -353,9 +316,14 @@ def test_the_firefox_profiler_gets_threads_libraries_and_categories() -> None:
     kinds = [names[kind] for kind in thread["frameTable"]["category"]]
     # The frame that decided and those below it are of the category; the thread's name is not.
     assert names == ["Other", "bloom"] and kinds == ["Other", "bloom", "bloom"]
-    for column in ("stackTable", "frameTable", "funcTable", "resourceTable"):
-        rows = {name: len(values) for name, values in thread[column].items() if name != "length"}
-        assert set(rows.values()) == {thread[column]["length"]}
+    stack, found = thread["samples"]["stack"][0], list[str]()
+    while stack is not None:
+        function = thread["frameTable"]["func"][thread["stackTable"]["frame"][stack]]
+        found.insert(0, thread["stringArray"][thread["funcTable"]["name"][function]])
+        stack = thread["stackTable"]["prefix"][stack]
+    assert found == ["c", "main", "f_[k]"] and thread["samples"]["time"] == sorted(thread["samples"]["time"])
+    for column in ("samples", "stackTable", "frameTable", "funcTable", "resourceTable"):
+        assert {len(one) for one in thread[column].values() if isinstance(one, list)} == {thread[column]["length"]}
     assert json.loads(firefox_profile(threaded(), "o", "cycles"))["threads"][0]["samples"]["weightType"] == "samples"
 
 
@@ -369,7 +337,34 @@ def test_the_page_of_an_experiment_has_every_value_and_leads_to_its_runs() -> No
         rows[4][1] == "3.50 \u2013 4.50" and f'href="{RUN.replace(" ", "%20").replace(",", "%2C")}/report.html"' in told
     )
     assert rows_of(told, "What differs between them")[1:] == [["version", "7.8", "9.0"]]
+    sections = {
+        found[1]: found[0] for found in re.finditer(r'<section aria-labelledby="(\w+)">.*?</section>', told, re.S)
+    }
+    # A bar a cell, as long as its value; a whisker and a published mark where there is one.
+    (charts,) = re.findall(r"<svg.*?</svg>", sections["charts"], re.S)
+    widths = [float(bar.get("width") or 0) for bar in drawn(charts, "rect", "segment")]
+    assert widths == pytest.approx([widths[0], 4 * widths[0]], rel=0.01)
+    assert len(drawn(charts, "path", "whisker")) == len(drawn(charts, "path", "over")) == 1
+    # A line a test with the band of its interval; a version that a test was not run with is a gap. Of what was
+    # published the tests that were measured: one mark, and the scale is not that of others.
+    (ratios,) = re.findall(r"<svg.*?</svg>", sections["relative"], re.S)
+    assert len(drawn(ratios, "path", "band")) == 2 and len(drawn(ratios, "circle", "segment")) == 5
+    assert [one for one in titles(ratios) if "published" in one] == ["readww, 8.0: 1.30 published"]
+    # A bar a build, one part above the other, and a part has one colour in all pictures.
+    first, last = re.findall(r"<svg class=\"plot.*?</svg>", sections["stacked"], re.S)
+    heights = [float(bar.get("height") or 0) for bar in drawn(first, "rect", "segment")]
+    assert heights == pytest.approx([heights[0], heights[0] / 2, 2 * heights[0]], rel=0.01)
+    assert [bar.get("class", "").split()[-1] for bar in drawn(last, "rect", "segment")] == ["h1"]
     same = replace(VIEW, builds={"a": {"lto": "no"}, "b": {"lto": "no"}}, failed=["it failed"], judged=VIEW.judged[:1])
     assert "The same build under several names" in render_experiment(same)
     assert "streams: 1 failed" in text_of(render_experiment(same))
     assert "streams: 1 of 1 hold" in text_of(render_experiment(replace(VIEW, judged=VIEW.judged[:1])))
+
+
+def test_a_heading_is_broken_where_it_is_wider_than_the_drawing() -> None:
+    keys = [Key(f"category{number}", "what it is", "10.00") for number in range(10)]
+    wide, high = draw_head("title", "subtitle", [], keys, 1200)
+    narrow, higher = draw_head("title " * 10, "x" * 300, ["a warning"], keys, 400)
+    assert higher > high and sum("swatch" in one or "<g>" in one for one in wide) == 10
+    at = [float(x) for line in narrow for x in re.findall(r'<rect[^>]* x="([\d.]+)"', line)]
+    assert max(at) < 400 and "x" * 300 in "".join(re.findall(r">(x+)<", "".join(narrow)))

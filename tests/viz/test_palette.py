@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import pytest
 
+from viz.assets import asset
 from viz.flame.palette import THEMES, Theme, fills
 
 Rgb = tuple[float, float, float]
@@ -15,27 +17,19 @@ NINE = [*(f"category {i}" for i in range(8)), "other"]
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB
 BLINDNESS = {
     "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-    "protanopia": (
-        (0.152286, 1.052583, -0.204868),
-        (0.114503, 0.786281, 0.099216),
-        (-0.003882, -0.048116, 1.051998),
-    ),
-    "deuteranopia": (
-        (0.367322, 0.860646, -0.227968),
-        (0.280085, 0.672501, 0.047413),
-        (-0.011820, 0.042940, 0.968881),
-    ),
-    "tritanopia": (
-        (1.255528, -0.076749, -0.178779),
-        (-0.078411, 0.930809, 0.147602),
-        (0.004733, 0.691367, 0.303900),
-    ),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
 }
 
 
+def rgb(colour: str) -> tuple[int, ...]:
+    return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+
+
 def linear(colour: str) -> Rgb:
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return tuple(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue))  # type: ignore[return-value]
+    shares = (value / 255 for value in rgb(colour))
+    return tuple(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares)  # type: ignore[return-value]
 
 
 def contrast(one: str, other: str) -> float:
@@ -43,8 +37,8 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def oklab(rgb: Rgb) -> Rgb:
-    r, g, b = rgb
+def oklab(light: Rgb) -> Rgb:
+    r, g, b = light
     long, medium, short = (
         max(0.0, cone) ** (1 / 3)
         for cone in (
@@ -61,16 +55,21 @@ def oklab(rgb: Rgb) -> Rgb:
 
 
 def seen(colour: str, blindness: str) -> Rgb:
-    rgb = linear(colour)
-    mixed = [sum(a * b for a, b in zip(row, rgb, strict=True)) for row in BLINDNESS[blindness]]
+    light = linear(colour)
+    mixed = [sum(a * b for a, b in zip(row, light, strict=True)) for row in BLINDNESS[blindness]]
     red, green, blue = (min(1.0, max(0.0, value)) for value in mixed)
     return oklab((red, green, blue))
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
 def test_text_has_aa_contrast_everywhere(theme: Theme) -> None:
+    pale = float(re.findall(r"\.f\.pale rect \{ fill-opacity: ([\d.]+)", asset("svg_flame_graph.css"))[0])
+    page = rgb(theme.colours["page"])
     for fill in fills([f"category {i}" for i in range(16)] + ["other"], theme):
         assert contrast(theme.colours["frame-ink"], fill) >= 4.5, fill
+    for fill in fills(NINE, theme):
+        mixed = [round(pale * over + (1 - pale) * below) for over, below in zip(rgb(fill), page, strict=True)]
+        assert contrast(theme.colours["ink"], "#{:02x}{:02x}{:02x}".format(*mixed)) >= 4.5, fill
     pairs = [
         (theme.colours["ink"], theme.colours["page"]),
         (theme.colours["ink"], theme.colours["panel"]),

@@ -48,6 +48,10 @@ def test_bars_are_as_long_as_their_values_and_whiskers_end_where_intervals_do() 
     assert [float(low) - begin, float(high) - begin] == pytest.approx([0.9 * wide, 1.1 * wide], abs=0.1)
     (mark,) = drawn(made, "path", "over")
     assert number((mark.get("d") or "").split()[0][1:]) == pytest.approx(begin + wide, abs=0.1)
+    # One that cannot be drawn is a word.
+    made = bars_plot([Bar("gone", None), Bar("endless", math.inf), Bar("x" * 40, 1.0)], "words", 0)
+    assert len(drawn(made, "rect", "segment")) == 1
+    assert "not measured" in text_of(made) and "inf" in text_of(made) and "x" * 23 + "\u2026" in text_of(made)
 
 
 def test_a_bar_that_would_leave_the_others_no_length_is_cut_and_says_so() -> None:
@@ -58,12 +62,6 @@ def test_a_bar_that_would_leave_the_others_no_length_is_cut_and_says_so() -> Non
     assert len(drawn(made, "path", "cut")) == 1 and text_of(made).count("806.9 (cut)") == 1
     whole = bars_plot([Bar("a", 2.0), Bar("b", 18.0), Bar("c", 3.0)], "words", 1)
     assert not drawn(whole, "path", "cut") and "cut" not in text_of(whole)
-
-
-def test_a_bar_that_cannot_be_drawn_is_a_word() -> None:
-    made = bars_plot([Bar("gone", None), Bar("endless", math.inf), Bar("x" * 40, 1.0)], "words", 0)
-    assert len(drawn(made, "rect", "segment")) == 1
-    assert "not measured" in text_of(made) and "inf" in text_of(made) and "x" * 23 + "\u2026" in text_of(made)
 
 
 def test_windows_of_blocks_lie_by_time_and_by_place() -> None:
@@ -116,9 +114,7 @@ def test_a_version_that_a_test_was_not_run_with_is_a_gap_in_its_line() -> None:
     (base,) = drawn(made, "line", "mark")
     assert dots[0] == number(base.get("y1")) and dots[1] < dots[0] < dots[2]
     assert titles(made) == ["get, 1: 1.000", "get, 2: 1.100 [1.050, 1.150]", "get, 4: 0.900"]
-
-
-def test_an_interval_far_wider_than_the_ratios_differ_is_cut_at_the_edge() -> None:
+    # An interval far wider than the ratios differ is cut at the edge.
     made = ratios_plot({"get": {"1": Ratio(1.0), "2": Ratio(1.02, 0.1, 9.0)}}, ["1", "2"], "words")
     (band,) = drawn(made, "path", "band")
     ends = [float(y) for y in re.findall(r" ([\d.]+)", band.get("d") or "")]

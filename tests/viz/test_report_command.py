@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Page
 
 from ground.results.files import Files
 from ground.results.interval import Interval
-from ground.results.record import Command, ObserverCost, Unobserved
+from ground.results.record import Command
 from ground.results.run import Run
 from ioflame.analysis.what_differs import differences
 from ioflame.cli import main
@@ -63,42 +61,34 @@ def test_the_page_of_a_run_is_made_from_its_files(
     assert (run.directory / "again.html").read_text() == page  # the same files, the same bytes
 
 
-def test_a_run_without_stacks_says_what_is_missing(run: Run) -> None:
+def shown(run: Run) -> str:
+    write_report(run.directory, run.directory / "report.html")
+    return (run.directory / "report.html").read_text()
+
+
+def test_a_page_says_what_its_run_lacks(run: Run) -> None:
     run.path(Files.FOLDED).unlink()
-    write_report(run.directory, run.directory / "report.html")
-    page = (run.directory / "report.html").read_text()
+    page = shown(run)
     assert "stacks.folded is not in this run" in page and "No flame graph" in page
-
-
-def test_categories_of_other_stacks_are_told(run: Run) -> None:
-    write_report(run.directory, run.directory / "report.html")
-    assert "not of one fold" not in (run.directory / "report.html").read_text()
-    run.path(Files.CATEGORIES).write_text(
-        '{"view":"owner","rules_checked":[],"total_weight":5,"rows":[],"other_frames":[]}'
-    )
-    write_report(run.directory, run.directory / "report.html")
-    page = (run.directory / "report.html").read_text()
-    assert "categories.json holds 5 of weight, the stacks 1,000: they are not of one fold" in page
-
-
-def test_leaf_categories_of_the_analysis_are_used(run: Run) -> None:
-    row = '{"name":"mine","label":"from the file","weight":1000,"share":100.0,"samples":100}'
-    run.path(Files.of_view("leaf")).write_text(
-        f'{{"view":"leaf","rules_checked":[],"total_weight":1000,"rows":[{row}],"other_frames":[]}}'
-    )
-    write_report(run.directory, run.directory / "report.html")
-    assert "from the file" in (run.directory / "report.html").read_text()
-
-
-def test_a_run_that_was_cut_short_is_a_page(run: Run) -> None:
-    for name in (Files.FOLDED, REPORT):
-        run.path(name).unlink()
+    # One that was cut short.
+    run.path(REPORT).unlink()
     run.record = record(profile=None, metrics={}, windows=[], checks=[], missing=["the perf window"], host={}, tools={})
     run.save()
-    write_report(run.directory, run.directory / "report.html")
-    page = (run.directory / "report.html").read_text()
+    page = shown(run)
     for words in ("Missing from this run: the perf window", "carries no checks", "No headline figures", "No time line"):
         assert words in page
+
+
+def test_categories_of_the_analysis_are_used_and_those_of_other_stacks_are_told(run: Run) -> None:
+    assert "not of one fold" not in shown(run)
+    row = '{"name":"mine","label":"from the file","weight":1000,"share":100.0,"samples":100}'
+    for view_of, weight, rows in (("leaf", 1000, row), ("owner", 5, "")):
+        run.path(Files.of_view(view_of)).write_text(
+            f'{{"view":"{view_of}","rules_checked":[],"total_weight":{weight},"rows":[{rows}],"other_frames":[]}}'
+        )
+    page = shown(run)
+    assert "from the file" in page
+    assert "categories.json holds 5 of weight, the stacks 1,000: they are not of one fold" in page
 
 
 def test_a_terminal_that_lacks_a_letter_is_no_error(run: Run) -> None:
@@ -110,32 +100,22 @@ def test_a_terminal_that_lacks_a_letter_is_no_error(run: Run) -> None:
     assert b"/?/report.html" in done.stdout and (named / "report.html").exists()
 
 
-def test_a_directory_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_that_is_no_run(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path)]) == 2
     told = capsys.readouterr().err
     assert "run.json cannot be read" in told and f"{tmp_path} is no run directory" in told
     assert "fix: give the directory of a run, such as runs/latest" in told
-
-
-def test_the_directory_of_runs_instead_of_a_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    # The directory of runs instead of a run.
     run.point_latest()
     assert main(["analyse", str(run.directory.parent)]) == 2
     assert f"such as {run.directory.parent / 'latest'}" in capsys.readouterr().err
 
 
-def test_several_runs_go_where_they_are_told(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "both.html"
-    assert main(["report", str(run.directory), str(run.directory), "-o", str(out)]) == 0
-    assert "no setting differs" in out.read_text()
-
-
-def test_what_differs_is_found() -> None:
+def test_what_differs_is_found_and_a_command_that_only_one_run_had_is_one_difference() -> None:
     other = record(threads=4, options={"scale": "full", "out": "elsewhere"})
     assert differences([record(), other]) == [("threads", ["1", "4"]), ("option scale", ["smoke", "full"])]
     assert differences([record(), record()]) == []
 
-
-def test_a_command_that_only_one_run_had_is_one_difference() -> None:
     def ran(name: str, *flags: str) -> Command:
         return Command(name, ["db_bench", *flags], 1, 0.0, 1.0, "exit code 0")
 
@@ -148,75 +128,60 @@ def test_a_command_that_only_one_run_had_is_one_difference() -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.needs("chromium")
-class TestSideBySide:
-    @pytest.fixture
-    def page(self, chromium_page: Opener) -> Page:
-        second = view(
-            name="run-b", options={"scale": "full"}, metrics={**record().metrics, "qps": 12500.0, "cpuPer": 16.0}
-        )
-        return chromium_page.html(page_of([view(), second]))
+def test_each_of_two_runs_has_its_own_page_and_state(chromium_page: Opener) -> None:
+    second = view(name="run-b", options={"scale": "full"}, metrics={**record().metrics, "qps": 12500.0, "cpuPer": 16.0})
+    page = chromium_page.html(page_of([view(), second]))
+    assert page.locator("figcaption > span:first-child").first.inner_text() == "What differs"
+    assert page.locator("figure").first.locator("tbody tr").all_inner_texts() == ["option scale\tsmoke\tfull"]
+    figures = page.locator("figure", has_text="Plain windows").first
+    assert figures.locator("thead").inner_text().split("\t")[1:4] == ["run-a (base)", "run-b", "\u0394"]
+    assert "qps\t10,000\t12,500\t+25.0 %" in figures.inner_text()
 
-    def test_what_differs_comes_first_and_the_base_is_named(self, page: Page) -> None:
-        captions = page.locator("figcaption > span:first-child").all_inner_texts()
-        assert captions[0] == "What differs"
-        rows = page.locator("figure").first.locator("tbody tr").all_inner_texts()
-        assert rows == ["option scale\tsmoke\tfull"]
-        figures = page.locator("figure", has_text="Plain windows").first
-        assert figures.locator("thead").inner_text().split("\t")[1:4] == ["run-a (base)", "run-b", "\u0394"]
-        assert "qps\t10,000\t12,500\t+25.0 %" in figures.inner_text()
+    name, field = "article:visible .run-name", "article:visible [data-part=search]"
+    assert page.locator("article:visible").count() == 1
+    page.get_by_role("button", name="run-b").click()
+    assert page.locator(name).inner_text() == "run-b"
+    page.locator(field).fill("bloom")
+    assert "run=1" in page.url
+    assert "matched" in page.locator("article:visible [data-part=found]").inner_text()
+    page.reload()
+    assert (page.locator(name).inner_text(), page.locator(field).input_value()) == ("run-b", "bloom")
+    page.get_by_role("button", name="run-a").click()
+    assert page.locator(field).input_value() == ""
+    assert page.evaluate("document.querySelector('article:not([hidden]) canvas').clientWidth") > 900
 
-    def test_each_run_has_its_own_page_and_state(self, page: Page) -> None:
-        assert page.locator("article:visible").count() == 1
-        page.get_by_role("button", name="run-b").click()
-        assert page.locator("article:visible .run-name").inner_text() == "run-b"
-        page.locator("article:visible [data-part=search]").fill("bloom")
-        assert "run=1" in page.url
-        assert "matched" in page.locator("article:visible [data-part=found]").inner_text()
-        page.reload()
-        assert page.locator("article:visible .run-name").inner_text() == "run-b"
-        assert page.locator("article:visible [data-part=search]").input_value() == "bloom"
-        page.get_by_role("button", name="run-a").click()
-        assert page.locator("article:visible [data-part=search]").input_value() == ""
-        assert page.evaluate("document.querySelector('article:not([hidden]) canvas').clientWidth") > 900
-
-
-@pytest.mark.parametrize(
-    "changes, words",
-    [({"threads": 4}, "threads"), ({"workload": "seekrandom"}, "workload"), ({"engine": "speedb"}, "engine")],
-)
-def test_runs_that_cannot_be_compared_are_not(changes: dict[str, Any], words: str) -> None:
-    page = page_of([view(), view(name="run-b", **changes)])
-    assert f"Settings differ:</b> {words}" in page
-    assert "\u0394" not in page
+    # A run without a profile beside one with.
+    page = chromium_page.html(page_of([RunView("bare", record()), view(name="run-b")]))
+    assert page.locator(name).inner_text() == "bare"
+    page.get_by_role("button", name="run-b").click()
+    page.locator(field).fill("bloom")
+    assert "matched" in page.locator("article:visible [data-part=found]").inner_text()
+    page.get_by_role("button", name="bare").click()
+    page.keyboard.press("Escape")
+    page.reload()
+    assert page.locator(name).inner_text() == "bare"
 
 
-def test_a_setting_of_the_engine_bars_and_its_version_does_not() -> None:
+def test_runs_of_other_settings_are_not_compared_and_those_of_another_version_are() -> None:
+    for changes, words in (
+        ({"threads": 4}, "threads"),
+        ({"workload": "seekrandom"}, "workload"),
+        ({"engine": "x"}, "engine"),
+    ):
+        page = page_of([view(), view(name="run-b", **changes)])
+        assert f"Settings differ:</b> {words}" in page and "\u0394" not in page
+
     def flagged(value: str, engine: str) -> RunView:
         argv = ["db_bench", f"--block_size={value}", "--seed=7", "--db=/x"]
-        return view(
-            name=value,
-            commands=[Command("db_bench readrandom", argv, 1, 0.0, 1.0, "exit code 0")],
-            tools={"engine": engine},
-        )
+        commands = [Command("db_bench readrandom", argv, 1, 0.0, 1.0, "exit code 0")]
+        return view(name=value, commands=commands, tools={"engine": engine})
 
     page = page_of([flagged("4096", "1"), flagged("8192", "1")])
     assert "Settings differ:</b> setting db_bench readrandom --block_size." in page and "\u0394" not in page
     page = page_of([flagged("4096", "1"), flagged("4096", "2")])
     assert "Settings differ:" not in page and "engine version" in page and "\u0394" in page
-
-
-@pytest.mark.needs("chromium")
-def test_a_run_without_a_profile_stands_beside_one_with(chromium_page: Opener) -> None:
-    page = chromium_page.html(page_of([RunView("bare", record()), view(name="run-b")]))
-    assert page.locator("article:visible .run-name").inner_text() == "bare"
-    page.get_by_role("button", name="run-b").click()
-    page.locator("article:visible [data-part=search]").fill("bloom")
-    assert "matched" in page.locator("article:visible [data-part=found]").inner_text()
-    page.get_by_role("button", name="bare").click()
-    page.keyboard.press("Escape")
-    page.reload()
-    assert page.locator("article:visible .run-name").inner_text() == "bare"
 
 
 def test_wilson() -> None:
@@ -227,17 +192,7 @@ def test_wilson() -> None:
     assert wilson(1.0, 5)[1] == 1.0
 
 
-def test_a_report_that_does_not_say_when_it_began_is_apart_from_the_windows() -> None:
-    plot = timeline(RATES, record().windows, [], None)
-    assert 'class="window' not in plot and "not drawn" in plot and "kept no counters" in plot
-    assert f'<th scope="row">4</th><td>-</td><td>{RATES[4]:,}</td>' in plot
-    # with counters of its own, the run needs no report for its time line
-    plot = timeline(RATES, record().windows, series(), None)
-    assert plot.count('class="window') == 16 and "does not say when it began" in plot
-    assert "seconds since the first window began" in plot
-
-
-def test_windows_and_counters_lie_on_the_seconds_of_the_report() -> None:
+def test_windows_and_counters_lie_on_the_seconds_of_the_report_where_it_says_when_it_began() -> None:
     plot = timeline(RATES, record().windows, series(), 500 * SECOND)
     assert plot.count('class="window') == 16 and "when it began" not in plot
     # the row of second 14: the report's own QPS, the window that contains it, and the sums of its counters
@@ -246,6 +201,14 @@ def test_windows_and_counters_lie_on_the_seconds_of_the_report() -> None:
     assert '<tr><th scope="row">14</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in plot
     # the warm-up is in the report alone
     assert f'<th scope="row">4</th><td>warm-up</td><td>{RATES[4]:,}</td><td>-</td>' in plot
+
+    plot = timeline(RATES, record().windows, [], None)
+    assert 'class="window' not in plot and "not drawn" in plot and "kept no counters" in plot
+    assert f'<th scope="row">4</th><td>-</td><td>{RATES[4]:,}</td>' in plot
+    # with counters of its own, the run needs no report for its time line
+    plot = timeline(RATES, record().windows, series(), None)
+    assert plot.count('class="window') == 16 and "does not say when it began" in plot
+    assert "seconds since the first window began" in plot
 
 
 def test_of_many_windows_observers_keep_their_names() -> None:
@@ -262,17 +225,6 @@ def test_of_many_windows_observers_keep_their_names() -> None:
         ends = [(float(x), float(x) + 7 * len(name)) for x, y, name in labels if y == row and name != "QPS"]
         assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
     assert plot.count('class="window observed"') == 6 and "<title>runqlat, 3.0 s</title>" in plot
-
-
-def test_the_page_tells_what_observers_cost_and_which_did_not_watch() -> None:
-    given = view(
-        costs=[ObserverCost("perf", Interval(0.965, 0.91, 1.02, 12))],
-        unobserved=[Unobserved("iolat", "no <BTF>", "CONFIG_DEBUG_INFO_BTF=y", True)],
-    )
-    page = render_report([given])
-    assert '<th scope="row">perf</th><td>-3.5 %</td><td>-9.0 to +2.0</td><td>12</td>' in page
-    assert '<th scope="row">iolat</th><td>no &lt;BTF&gt;</td>' in page
-    assert "Not observed" not in render_report([view()])
 
 
 def test_intervals_are_those_of_the_terminal_where_the_run_has_them() -> None:
@@ -300,6 +252,7 @@ def profiled(out: Path, rates: Mapping[str, int], seed: int) -> Run:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.needs("chromium")
 def test_frames_of_two_runs_have_colour_by_the_rule_of_compare(chromium_page: Opener, tmp_path: Path) -> None:
     base = profiled(tmp_path / "a", RATES_OF, 1)

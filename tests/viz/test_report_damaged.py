@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from ioflame.cli import main
 from tests.viz import observers
 from tests.viz.runs import RATES, record, series
 from viz.page.rendering import part
-
-pytestmark = pytest.mark.slow
 
 REPORT = "db_bench.report.csv"
 FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
@@ -109,55 +107,70 @@ def pipe(path: Path) -> None:
 
 
 DAMAGES: tuple[Callable[[Path], None], ...] = (cut, halve, empty, garble, words, huge, pipe)
-# What a page can lack without a word: an empty report has no seconds, and one cut short those it lost.
+# What a page can lack without a word: an empty report has no seconds, and one cut short those it lost; stacks without a
+# count have no number of samples.
 QUIET = {(REPORT, damage.__name__) for damage in (cut, halve, empty)}
+QUIET |= {(Files.SAMPLE_COUNTS, damage.__name__) for damage in (empty, words)}
+# Read for themselves; only where the file that they go with can be read; instead of folded stacks.
 FILES = (
-    Files.RECORD, Files.SERIES, REPORT, Files.FOLDED, Files.SAMPLE_COUNTS, Files.LADDER, Files.IO_LATENCY,
-    Files.OFF_CPU, Files.OFF_CPU_PROFILE, Files.RUN_QUEUE, Files.WALL_CLOCK, Files.LOCKS, Files.PMP, Files.PMP_FOLDED,
+    Files.SERIES, REPORT, Files.FOLDED, Files.LADDER, Files.IO_LATENCY, Files.OFF_CPU, Files.RUN_QUEUE,
+    Files.WALL_CLOCK, Files.LOCKS, Files.PMP, Files.PMP_FOLDED,
 )  # fmt: skip
+BESIDE = (Files.SAMPLE_COUNTS, Files.OFF_CPU_PROFILE)
+# Only runs of ioflame 0.1.0 lack these.
+INSTEAD = {Files.PROFILE: Files.FOLDED, Files.PMP_PROFILE: Files.PMP_FOLDED}
 
 
-@pytest.mark.parametrize("name", [*FILES, Files.PROFILE, Files.PMP_PROFILE])
-def test_a_damaged_file_is_said_and_ends_nothing(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    # Where these are, they are read and the folded stacks are not: only runs of ioflame 0.1.0 lack them.
-    source = {Files.PROFILE: Files.FOLDED, Files.PMP_PROFILE: Files.PMP_FOLDED}.get(name)
-    if source is not None:
-        run_stackfold(["--kernel", str(run.path(source))], run.path(name), "rocksdb").require("stackfold")
-    kept = run.path(name).read_bytes()
-    for damage in DAMAGES:
+@pytest.mark.parametrize("turn", range(len(DAMAGES)))
+@pytest.mark.parametrize("names", [FILES, BESIDE, tuple(INSTEAD)], ids=["files", "beside", "instead"])
+def test_damaged_files_are_said_and_end_nothing(
+    run: Run, names: Sequence[str], turn: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every file is damaged in one way, another one in each turn."""
+    ways = {name: DAMAGES[(place + turn) % len(DAMAGES)] for place, name in enumerate(names)}
+    for name, damage in ways.items():
+        if name in INSTEAD:
+            run_stackfold(["--kernel", str(run.path(INSTEAD[name]))], run.path(name), "rocksdb").require("stackfold")
         damage(run.path(name))
-        code, told = page_of(run, capsys)
-        run.path(name).unlink()
-        run.path(name).write_bytes(kept)
-        where = f"{name}, {damage.__name__}: {told[:300] if code else 'a page without a word'}"
-        if name == Files.RECORD:
-            assert code == 1 and told.startswith("ioflame: ") and name in told, where
-        elif (name, damage.__name__) not in QUIET:
-            assert code == 0, where
-            assert name in told or ("samples" in told and name == Files.SAMPLE_COUNTS), where
+    code, told = page_of(run, capsys)
+    assert code == 0, told
+    unsaid = {(name, damage.__name__) for name, damage in ways.items() if name not in told}
+    assert unsaid <= QUIET
 
 
-def numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of the numbers in a JSON value; in a list only the first two items."""
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_record_is_an_error(
+    run: Run, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(run.path(Files.RECORD))
+    code, told = page_of(run, capsys)
+    assert code == 1 and told.startswith("ioflame: ") and Files.RECORD in told
+
+
+def numbers(value: Any, path: tuple[Any, ...] = (), items: int = 1) -> list[tuple[Any, ...]]:
+    """The paths of the numbers in a JSON value; in a list only the first items."""
     if isinstance(value, dict):
-        return [found for key, item in value.items() for found in numbers(item, (*path, key))]
+        return [found for key, item in value.items() for found in numbers(item, (*path, key), items)]
     if isinstance(value, list):
-        return [found for place, item in enumerate(value[:2]) for found in numbers(item, (*path, place))]
+        return [found for place, item in enumerate(value[:items]) for found in numbers(item, (*path, place), items)]
     return [path] if isinstance(value, int | float) and not isinstance(value, bool) else []
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)], ids=["some", "every"])
 @pytest.mark.parametrize("name", [Files.IO_LATENCY, Files.LADDER, Files.RUN_QUEUE, Files.SERIES, Files.RECORD])
 def test_figures_that_cannot_be_are_a_line_in_their_place(
-    run: Run, name: str, capsys: pytest.CaptureFixture[str]
+    run: Run, name: str, every: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Each number is 0, below 0, or too large. every: all three in turn, and in the first two items of a list"""
     kept = run.path(name).read_bytes()
     # Only this file: what is tried is how its figures are drawn, hundreds of times.
-    for other in FILES:
-        if other not in (name, Files.RECORD):
+    for other in (*FILES, *BESIDE):
+        if other != name:
             run.path(other).unlink(missing_ok=True)
+    figures = (0, -1, 2**63)
     said = 0
-    for path in numbers(json.loads(kept)):
-        for figure in (0, -1, 2**63):
+    for place, path in enumerate(numbers(json.loads(kept), items=2 if every else 1)):
+        for figure in figures if every else [figures[place % 3]]:
             value = json.loads(kept)
             inner = value
             for key in path[:-1]:

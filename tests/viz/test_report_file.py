@@ -1,24 +1,34 @@
-"""The page as a file: what it may do, and what it says of itself."""
+"""The page as a file, what it may do and says of itself; and for a reader who hears it, or has no mouse."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
 
 from ground.text.toml import tomllib
 from tests.places import ROOT
-from tests.viz.runs import view
-from tests.viz.samples import stacks, total
+from tests.viz.conftest import Opener
+from tests.viz.observers import observed
+from tests.viz.runs import FOUND, page_of, view
+from tests.viz.samples import options, percent, stacks, total
 from tests.viz.test_palette import contrast
 from viz.page.report import render_report, render_stacks
+from viz.svg.flame_graph import flamegraph
 from viz.weights import percentages
 
 
-def test_nothing_in_the_page_names_another_place() -> None:
-    for page in (render_report([view()]), render_report([view(), view(name="b")]), render_stacks(stacks(), "t", "ns")):
-        assert set(re.findall(r"https?://[^\s\"'<>`]+", page)) == {"http://www.w3.org/2000/svg"}  # a namespace
-        assert not re.search(r"@import|url\(|\bfetch\(|XMLHttpRequest|\beval\(|\bsrc=|innerHTML|\bon[a-z]+=\"", page)
+def test_nothing_in_a_page_or_a_drawing_names_another_place() -> None:
+    pages = render_report([view()]), render_report([view(), view(name="b")]), render_stacks(stacks(), "t", "ns")
+    for text in (*pages, flamegraph(stacks(), options())):
+        others = {"http://www.w3.org/1999/xhtml"} if text not in pages else set()
+        assert set(re.findall(r"https?://[^\s\"'<>`]+", text)) == {"http://www.w3.org/2000/svg"} | others  # namespaces
+        assert not re.search(r"@import|url\(|\bfetch\(|XMLHttpRequest|\beval\(|\bsrc=|innerHTML|\bhref=\"[^#]", text)
+    assert not re.search(r"\bon[a-z]+=\"", "".join(pages))
 
 
 def test_the_policy_allows_our_scripts_alone() -> None:
@@ -82,3 +92,95 @@ def test_an_installed_package_has_every_script_style_and_template() -> None:
     files = {file for file in ROOT.glob("viz/**/*") if file.is_file() and "__pycache__" not in file.parts}
     others = {file for file in files if file.suffix != ".py"}
     assert others and others <= packed
+
+
+# ---- roles, names and order; axe-core itself is asked by hand --------------------------------------------------------
+EMPTY = {"meta", "input", "br", "hr", "path", "rect", "line", "circle", "col", "link"}
+NAMED = {"button", "a", "select", "input", "canvas", "option", "summary", "label", "h1", "h2", "h3"}
+
+
+class Outline(HTMLParser):
+    """Elements of a page with their attributes and all text in them; what stands in a label is named by it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self._open: list[int] = []
+        self._labels: dict[int, int] = {}
+        self.texts: list[str] = []
+        self.feed(page)
+        for at, label in self._labels.items():
+            self.texts[at] += self.texts[label]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._labels.update({len(self.found): at for at in self._open if self.found[at][0] == "label"})
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+        self.texts.append("")
+        if tag not in EMPTY:
+            self._open.append(len(self.found) - 1)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in EMPTY:
+            while self.found[self._open.pop()][0] != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        for at in self._open:
+            if self.found[at][0] in NAMED:
+                self.texts[at] += data
+
+
+def test_what_can_be_used_has_a_name_and_what_refers_has_a_target() -> None:
+    views = [view(name="a"), view(name="b", threads=2)]
+    for one in views:
+        one.observed, one.findings = observed(), FOUND
+    page = Outline(page_of(views))
+    assert ("html", {"lang": "en"}) in page.found and [tag for tag, _ in page.found].count("main") == 1
+    nameless = [
+        (tag, told)
+        for (tag, told), text in zip(page.found, page.texts, strict=True)
+        if (tag in NAMED or told.get("role") in ("img", "application", "region", "group"))
+        and not (text.strip() or told.get("aria-label") or told.get("title") or told.get("aria-labelledby"))
+        and "data-part" not in told  # named by the script
+    ]
+    assert nameless == []
+    ids = [told["id"] for _, told in page.found if "id" in told]
+    assert len(ids) == len(set(ids)) > 5
+    for name in ("aria-labelledby", "aria-describedby", "aria-controls", "for"):
+        assert {told[name] for _, told in page.found if name in told} <= set(ids)
+    assert {told["href"] for tag, told in page.found if tag == "a"} <= {f"#{one}" for one in ids}
+    assert all(told.get("scope") in ("row", "col", "rowgroup") for tag, told in page.found if tag == "th")
+    # A table that scrolls is reached by the keyboard, and headings skip no level.
+    scrolled = [told for tag, told in page.found if "scroll" in told.get("class", "").split()]
+    assert scrolled and all(told.get("tabindex") == "0" for told in scrolled)
+    levels = [int(tag[1]) for tag, _ in page.found if tag in ("h1", "h2", "h3", "h4")]
+    assert all(below <= above + 1 for above, below in pairwise(levels)) and levels[0] == 1
+
+
+@pytest.mark.long
+@pytest.mark.needs("chromium")
+def test_what_is_read_aloud_and_that_tab_reaches_every_control(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_report([view()]))
+    canvas = page.get_by_role("application")
+    label = canvas.get_attribute("aria-label")
+    assert label is not None and label.startswith("flame graph, view: the whole profile")
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    share = percent(total(stacks(), ("db_bench",)), total(stacks()))
+    assert page.locator("[aria-live]").inner_text() == f"db_bench, {share} of all, depth 1"
+    assert page.get_by_role("button", name="libc+k").count() >= 2
+    headings = page.get_by_role("heading", level=2).all_inner_texts()
+    assert headings[0] == "The run at a glance" and headings[-1] == "Can it be trusted?" and len(headings) == 7
+
+    controls = "[...document.querySelectorAll('button, input, select, canvas')]"
+    nameless = "e => !(e.textContent.trim() || e.ariaLabel || e.title || e.labels?.[0]?.textContent.trim())"
+    assert page.evaluate(f"{controls}.filter(e => e.checkVisibility()).filter({nameless}).map(e => e.outerHTML)") == []
+    wanted = page.evaluate(f"{controls}.filter(e => e.checkVisibility() && !e.disabled).length")
+    seen = set()
+    page.locator("body").evaluate("body => { document.activeElement.blur(); body.focus(); }")
+    for _ in range(wanted + 60):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate(f"{controls}.indexOf(document.activeElement)"))
+        if len(seen - {-1}) == wanted:
+            break
+    assert len(seen - {-1}) == wanted

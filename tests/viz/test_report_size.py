@@ -7,15 +7,14 @@ import pytest
 from tests.bench.report_page import FRAMES, LARGEST_MB, synthetic, with_details
 from tests.viz.conftest import Opener
 from tests.viz.samples import matched, percent, total
-from viz.flame.stacks import Stack
 from viz.flame.tree import FrameTree
 from viz.page.report import render_stacks
 
 
+@pytest.mark.long
 @pytest.mark.needs("chromium")
-@pytest.mark.parametrize("details", [False, True], ids=["names", "details"])
-def test_100_000_frames(chromium_page: Opener, details: bool) -> None:
-    some: list[Stack] = with_details(synthetic()) if details else synthetic()
+def test_100_000_frames(chromium_page: Opener) -> None:
+    some = with_details(synthetic())
     assert len(FrameTree(some)) >= FRAMES
     text = render_stacks(some, "big", "ns")
     assert len(text.encode()) < LARGEST_MB * 1e6

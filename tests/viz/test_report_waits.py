@@ -18,7 +18,9 @@ from tests.viz import observers
 from tests.viz.markup import rows_of
 from tests.viz.observers import QUERIES
 from tests.viz.runs import page_of, view
+from viz.page.flame_graphs import graphs
 from viz.page.ladder import ladder_panel
+from viz.page.off_cpu import off_panel
 from viz.page.report import render_report
 from viz.page.run_view import IDLE, Observed, RunView
 from viz.page.waits import waits
@@ -50,19 +52,14 @@ def finding(ladder: Ladder) -> str:
     return " ".join(re.sub(r"<[^>]*>", "", html.unescape(words[1])).split())
 
 
-def test_a_run_without_observers_names_all_that_is_missing_and_the_command() -> None:
+def test_what_is_missing_is_named_with_the_command() -> None:
     told = waits(known(), {})
     assert told.startswith('<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Run queue, Locks.')
     assert "ioflame profile --collect &quot;perf ladder iolat offcpu runqlat pmp&quot;" in told
     assert "<svg" not in told and "<table" not in told
-
-
-def test_only_what_is_missing_is_named() -> None:
     told = waits(known(LADDER=observers.ladder(), LOCKS=observers.locks()), {})
     assert "Not shown: IO latency, Off the CPU, Run queue." in told and "&quot;perf iolat offcpu runqlat&quot;" in told
-
-
-def test_the_write_path_is_missing_only_where_something_writes() -> None:
+    # The write path only where something writes.
     given = observers.only()
     given.panels = [panel for panel in given.panels if panel.collector in ("ladder", "writes")]
     assert "Not shown: Latency ladder, Write path." in waits(given, {}, writing=True)
@@ -102,42 +99,32 @@ def test_the_mark_of_the_device_stays_on_the_axis_when_others_read_too(await_us:
         assert float(mark[2]) - float(mark[1]) == pytest.approx(await_us * per_us, abs=0.2)
 
 
-def test_the_gap_is_named_with_its_largest_part() -> None:
-    given = replace(observers.ladder(), device=LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES, 8 * 65))
-    told = finding(given)
-    assert (
-        "takes 100.00 us, of which block layer and device take 60.00 us (io.lat of vda, by diskstats: 65.00 us)" in told
-    )
-    assert "The other 40.00 us, 40 % of the query" in told
-    assert "The largest part of them is runq, 14.00 us (35 %)" in told
+def test_the_gap_is_named_with_its_largest_part_and_with_reads_of_others() -> None:
+    def told(device: LadderDevice | None) -> str:
+        return finding(replace(observers.ladder(), device=device))
+
+    known = told(LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES, 8 * 65))
+    taken = "takes 100.00 us, of which block layer and device take 60.00 us (io.lat of vda, by diskstats: 65.00 us)"
+    assert taken in known and "The other 40.00 us, 40 % of the query" in known
+    assert "The largest part of them is runq, 14.00 us (35 %)" in known
+    others = LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES + 500, 8 * 65)
+    assert "with 500 reads of others in it" in told(others)
+    assert "The other 40.00 us" in told(None) and "diskstats" not in told(None)
 
 
-def test_reads_of_others_are_told_beside_the_devices_own_figure() -> None:
-    given = replace(observers.ladder(), device=LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES + 500, 8 * 65))
-    assert "with 500 reads of others in it" in finding(given)
-
-
-def test_the_gap_is_told_where_the_device_is_not_known() -> None:
-    told = finding(replace(observers.ladder(), device=None))
-    assert "The other 40.00 us" in told and "diskstats" not in told
-
-
-def test_the_stages_of_the_table_add_up() -> None:
+def test_the_stages_of_the_table_add_up_and_two_ladders_are_side_by_side() -> None:
     rows = rows_of(render_report([full()]), "Stages of a query")
     named = {row[0]: row for row in rows[1:]}
     assert list(named) == [*STAGES, "total"]
     assert sum(float(named[name][1]) for name in STAGES) == pytest.approx(float(named["total"][1])) == 100
     assert sum(float(named[name][7]) for name in STAGES) == pytest.approx(100)
     assert all(kind_of(name) in KINDS for name in STAGES) and kind_of("runq") == "wait"
-
-
-def test_the_chain_of_latencies() -> None:
-    rows = {row[0]: row[1] for row in rows_of(render_report([full()]), "From the client down to the device")}
-    assert rows["rx.lat, plain windows"] == "100.00" and rows["rx.lat, ladder window"] == "104.00"
-    assert rows["query that reads"] == "100.00" and rows["read call (pread64)"] == "78.00"
-    assert rows["block layer, of followed"] == "60.00" and rows["io.lat, ladder window"] == "65.00"
-    assert rows["block layer, total"] == f"{(450 * 61 + 50 * 901) / 500:.2f}"
-    assert rows["io.lat, iolat window"] == f"{74_000 / 507:.2f}"
+    page = page_of([full("base"), full("slow", 2.0)])
+    both = {row[0]: row[1:] for row in rows_of(page, "Latency by stage, average")}
+    assert both["stage, us"] == ["base (base)", "slow", "\u0394"]
+    assert both["device"] == ["58.00", "116.00", "+58.00"]
+    assert both["the whole query"] == ["100.00", "200.00", "+100.00"]
+    assert "Latency ladders" not in page_of([full("base"), view(name="none")])
 
 
 @pytest.mark.parametrize("stages", [True, False])
@@ -159,30 +146,14 @@ def test_queries_of_several_reads_have_parts_that_add_up(stages: bool) -> None:
     assert ("there are no stages" in text) is not stages
 
 
-def test_two_ladders_side_by_side() -> None:
-    page = page_of([full("base"), full("slow", 2.0)])
-    rows = {row[0]: row[1:] for row in rows_of(page, "Latency by stage, average")}
-    assert rows["stage, us"] == ["base (base)", "slow", "\u0394"]
-    assert rows["device"] == ["58.00", "116.00", "+58.00"]
-    assert rows["the whole query"] == ["100.00", "200.00", "+100.00"]
-    assert "Latency ladders" not in page_of([full("base"), view(name="none")])
-
-
-def test_bins_keep_every_duration() -> None:
+def test_bins_keep_every_duration_and_a_linear_plot_says_what_lies_beyond() -> None:
     h = Histogram(10, 0, 100, 400, [(100, 200, 4), (200, 400, 6)])
     assert bins(h, [100, 150, 250, 400]) == [2.0, 2 + 1.5, 4.5]
-    for scale in ("log", "linear"):
-        page = render_report([full()])
-        for found in re.findall(r'data-hist="([^"]*)"', page):
-            data = json.loads(html.unescape(found))
-            if data["scale"] == scale:
-                assert sum(data["counts"]) >= (0.99 if scale == "linear" else 1) * data["n"] - 0.05 * len(
-                    data["counts"]
-                )
-                assert sum(data["counts"]) <= data["n"] + 0.05 * len(data["counts"])
-
-
-def test_a_linear_plot_says_what_lies_beyond() -> None:
+    for found in re.findall(r'data-hist="([^"]*)"', render_report([full()])):
+        data = json.loads(html.unescape(found))
+        rounded = 0.05 * len(data["counts"])
+        least = 0.99 if data["scale"] == "linear" else 1
+        assert least * data["n"] - rounded <= sum(data["counts"]) <= data["n"] + rounded
     h = Histogram(1000, 10**8, 1000, 10**7, [(1000, 1024, 998), (9_000_000, 10_000_001, 2)])
     found = view()
     found.observed = observers.only(RUN_QUEUE=replace(observers.run_queue(), waits={"woken": h}))
@@ -198,26 +169,11 @@ def test_a_heat_map_has_every_read_of_its_owner() -> None:
     merged = columns(many, 10**9, "process")
     assert len(merged) <= 120 and sum(column.latency.count for column in merged) == 500 * 100
     assert merged[-1].end == pytest.approx(5.0)
-
-
-def test_names_of_percentiles_that_end_close_together_are_apart() -> None:
-    """All requests of the last column are in one bucket, so that both lines end at the same height."""
-    io = observers.io_latency()
-    shown = columns(io.slices, io.start_ns, "process")
+    # All requests of the last column in one bucket: both percentiles end at the same height, their names apart.
     near = Histogram(100, 10**7, 10**5, 10**5 + 10, [(10**5, 10**5 + 10, 100)])
     plot = heat_map([*shown[:-1], replace(shown[-1], latency=near)], "window")
     heights = [float(found) for found in re.findall(r'<text class="tick ink" x="[\d.]+" y="([\d.]+)">p\d\d<', plot)]
     assert len(heights) == 2 and heights[0] - heights[1] >= 12
-
-
-def test_the_wall_clock_adds_up_by_category_and_state() -> None:
-    rows = rows_of(render_report([full()]), "Wall clock by category, on and off the CPU")
-    assert rows[0] == ["wall clock", "category", "us/query", "%"]
-    whole = next(row for row in rows if row[0] == "all")
-    parts = [row for row in rows[1:] if row[0] != "all" and row[1] != "all"]
-    assert whole[2:] == ["100.000", "100.00"]
-    assert sum(float(row[2]) for row in parts) == pytest.approx(100)
-    assert ["on-CPU", "all", "25.000", "25.00"] in rows
 
 
 def test_idle_threads_are_named_and_in_no_bar_table_or_graph() -> None:
@@ -228,26 +184,17 @@ def test_idle_threads_are_named_and_in_no_bar_table_or_graph() -> None:
     assert states["on-CPU"] == ["500.000", "25.00", "-", "-"]
     assert states["io"] == ["1,300.000", "65.00", "13,000", "100.0"]
     assert states["all"][:2] == ["2,000.000", "100.00"] and "lock" not in states
-    assert "1.000 s of 1 idle thread are not in this graph" in page
+    assert "1.000 s of 1 idle thread are not in this graph" in page and "PMP wall clock" in page
     data = [json.loads(found) for found in re.findall(r'class="profile">(.*?)</script>', page, re.DOTALL)]
     assert [sum(one["profile"]["weight"]) for one in data[1:]] == [1_500_000_000, 10**9]
     assert IDLE not in {name for name, _ in data[1]["profile"]["categories"]}
+    assert "No thread was seen" in off_panel(replace(observers.off_cpu(), threads=[]))
+    assert "off-CPU" not in graphs(None, Observed(), "t")
 
 
-def test_locks_are_shares_of_all_threads_time() -> None:
-    rows = {row[0]: row[1:] for row in rows_of(render_report([full()]), "Locks")}
-    assert rows["waiting for locks"] == ["20.00", "0.20", "20"]
-    assert rows["waiting for conditions"] == ["30.00", "0.30", "30"]
-
-
-@pytest.mark.parametrize(
-    ("ns", "words"), [(999.6, "1 us"), (0, "0 ns"), (12_345, "12.3 us"), (2.5e9, "2.5 s"), (1e6, "1 ms")]
-)
-def test_durations(ns: float, words: str) -> None:
-    assert duration(ns) == words
-
-
-def test_axes_end_where_they_should() -> None:
+def test_axes_end_where_they_should_and_durations_have_three_digits() -> None:
+    told = {999.6: "1 us", 0: "0 ns", 12_345: "12.3 us", 2.5e9: "2.5 s", 1e6: "1 ms"}
+    assert {ns: duration(ns) for ns in told} == told
     log, linear = log_axis(1000, 10**6, 0, 300), linear_axis(0, 10**6, 0, 100)
     assert log.at(1000) == 0 and log.at(10**6) == pytest.approx(300) and log.at(10**4) == pytest.approx(100)
     assert linear.at(5 * 10**5) == 50 and linear.ticks[-1] == 10**6 and len(linear.ticks) <= 11

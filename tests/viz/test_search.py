@@ -14,7 +14,7 @@ from viz.flame.stacks import Stack
 from viz.page.report import render_report
 from viz.svg.flame_graph import flamegraph
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.long, pytest.mark.needs("chromium")]
 
 STACKS = [
     Stack(("c", "vfs_read_[k]", "io.part"), 1, 1),
@@ -56,13 +56,14 @@ def found(page: Page) -> str:
     return re.sub(r", [\d.]+ us per query$", "", words)
 
 
-def test_the_same_search_finds_the_same(page: Page) -> None:
+def test_the_same_words_find_the_same_and_it_is_said_what_can_be_searched_for(page: Page) -> None:
     for words, weight in SEARCHES:
         field(page).fill(words)
         assert found(page) == (f"matched {percent(weight, WHOLE)} of all" if weight else "no frame matches"), words
-
-
-def test_case_counts_where_it_is_asked_for(page: Page) -> None:
+    for told in (field(page).get_attribute("title"), page.locator("body, svg").first.text_content()):
+        assert "where no frame has that text, it is read as a regular expression" in (told or "")
+        assert "/regex/i" in (told or "")
+    # Case counts where it is asked for.
     button = page.get_by_role("button", name="Aa", exact=True)
     field(page).fill("Operat")
     assert found(page) == f"matched {percent(12, WHOLE)} of all"
@@ -73,9 +74,3 @@ def test_case_counts_where_it_is_asked_for(page: Page) -> None:
     assert button.get_attribute("aria-pressed") == "true"
     field(page).fill("oPerat.")
     assert found(page) == "no frame matches"
-
-
-def test_it_is_said_what_can_be_searched_for(page: Page) -> None:
-    for words in (field(page).get_attribute("title"), page.locator("body, svg").first.text_content()):
-        assert "where no frame has that text, it is read as a regular expression" in (words or "")
-        assert "/regex/i" in (words or "")

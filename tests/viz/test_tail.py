@@ -57,9 +57,13 @@ def test_the_text_has_every_row_and_what_limits_it() -> None:
     assert whole[:4] == ["all", "4,300.00", "200.00", "+4,100.00"]
 
 
-def test_no_cause_is_told() -> None:
+def test_no_cause_is_told_and_hostile_names_stay_text() -> None:
     for words in (tail_text(tail()), str(tail_panel(tail())), worst_text(tail())):
         assert "because" not in words and "caused" not in words
+    rows = [replace(tail().rows[0], name="sleep in <script>alert(1)</script>")]
+    assert "<script>" not in str(tail_panel(replace(tail(), rows=rows)))
+    with pytest.raises(CannotBeError, match="a row of none"):
+        tail_panel(replace(tail(), rows=[replace(tail().rows[0], kind="a row of none")]))
 
 
 def test_the_longest_are_timelines_of_text() -> None:
@@ -84,16 +88,7 @@ def test_the_page_has_the_table_and_a_bar_for_each_group() -> None:
     assert "thread 4712" in rows["lock in Cache::Lookup"][6]
     assert page.count('class="stacked-bar"') == 2 and "device 83.7 %" in page
     assert first_sentence(tail()) in page and group_words(tail())[1] in page
-
-
-def test_hostile_names_stay_text() -> None:
-    rows = [replace(tail().rows[0], name="sleep in <script>alert(1)</script>")]
-    assert "<script>" not in str(tail_panel(replace(tail(), rows=rows)))
-    with pytest.raises(CannotBeError, match="a row of none"):
-        tail_panel(replace(tail(), rows=[replace(tail().rows[0], kind="a row of none")]))
-
-
-def test_without_a_difference_the_tables_have_dashes() -> None:
+    # Without a difference the tables have dashes.
     given: Tail = replace(
         tail(), gap=None, mix_us=None, within_us=None,
         rows=[replace(row, gap=None, share=None, waker=None) for row in tail().rows],

@@ -17,7 +17,7 @@ from ground.results.differences import (
     PlanRow,
     RelativeTable,
     Variances,
-)
+)  # fmt: skip
 from ground.results.fleet import Away, FleetChange, FleetPart, Watch
 from ground.results.interval import Interval
 from ground.results.operations import Operation
@@ -70,17 +70,13 @@ def test_a_table_of_cells_has_values_quartiles_and_what_was_published() -> None:
         ["25th", "percentile"], ["75th", "percentile"], ["25th", "percentile", "3.50"], ["75th", "percentile", "4.50"],
     ]  # fmt: skip
     assert "what else is told" in text and "What this cannot show: 100M rows" in text
-
-
-def test_cells_that_failed_or_are_left_out_are_named_once_each() -> None:
+    # Those that failed or are left out are named once each.
     text = render_cells(cells_record(), WHOLE, [])
     assert text.count("asc.3: no such build") == 1
     assert "Cells that failed\n  asc.2, old, run 1: the client ended with 1" in text
     assert "Checks that failed\n  asc.1, run 2: LSM tree: L7" in text
     assert "  failed: two streams: 5 to 6 (asc.2 4)" in text and "  not judged: 64 streams" in text
-
-
-def test_facts_of_cells_name_tools_and_leave_hashes_out() -> None:
+    # Of the facts hashes are left out.
     facts = facts_of(cells_record()).split("; ")
     assert facts[0] == "2026-01-01" and facts[-3:] == ["7.8.3", "fio: 3.33", "2,000,000 keys"]
 
@@ -104,9 +100,7 @@ def test_relative_cells_are_empty_where_nothing_was_measured() -> None:
     assert readww == ["readww", "1.00", "1.10 [1.05, 1.15] +", "1.20 [0.10, 9.00] ?"]
     assert overwrite == ["overwrite", "1.00", "", "0.90 [0.88, 0.92] -"]
     assert rows_of(relative(), two_digits)[2] == ["overwrite", "1.00", "", "0.90"]
-
-
-def test_the_legend_says_how_many_marks_are_chance_where_there_are_intervals() -> None:
+    # The legend says how many marks are chance, where there are intervals.
     assert "[]" not in legend(relative())
     sure = replace(relative(), cells={"readww": {"8.0": Cell(1.1, "+", 1.0, 1.2, confidence=0.99)}})
     assert legend(sure).endswith("[]: 99 % interval; of 2 cells marked - or + at most 0.1 are chance, on average")
@@ -159,10 +153,7 @@ def test_a_comparison_has_its_figures_its_twin_and_its_budget() -> None:
     assert "twin against A: the same client" in text
     assert line(text, "LRU")[-2:] == ["not", "significant"] and line(text, "unaccounted")[:2] == ["-1.00", "->"]
     assert "the parts do not add up to the total" in text and "below zero" in text
-
-
-def test_what_differs_leaves_hashes_out_and_disturbed_blocks_beyond_three() -> None:
-    text = comparison_text(compared.record(), verdicts())
+    # What differs leaves hashes out, and disturbed blocks beyond three.
     assert "engine build: engine: 7.8.3 | 7.9.0" in text and "1 library: libz" in text and "sha256" not in text
     assert text.count("\nblock ") == 3 and text.endswith("and 2 more disturbed blocks, in verdict.json")
     assert all(len(line) <= 60 for line in comparison_text(compared.record(), verdicts(), 60).splitlines())
@@ -218,15 +209,8 @@ def test_a_part_of_a_release_that_went_away_says_when() -> None:
     ]
     text = render_watch(Watch("us/query", (12, 10), 4, 7, 1234, parts), "7.8", "7.9")
     assert text.startswith("12 hosts of 7.8, 10 of 7.9, 7 days on which both ran, 4 strata")
-    assert line(text, "-", "20.000", "21.000") == [
-        "+1.000",
-        "[+0.900,",
-        "+1.100]",
-        "+0.010",
-        "+3.50",
-        "total",
-        "(total)",
-    ]
+    words = "+1.000 [+0.900, +1.100] +0.010 +3.50 total (total)"
+    assert line(text, "-", "20.000", "21.000") == words.split()
     assert "gone after 3 days, 2026-01-01 to 2026-01-03: +1.000 [+0.900, +1.100] then" in text
     # The total is not counted as a part as well.
     assert text.splitlines()[-1].startswith("7.9: 1 regressed, 1 went away; among 1,234 functions and categories")
@@ -274,9 +258,7 @@ def test_whose_cpu_it_is_stands_beside_what_was_written() -> None:
     assert line(text, "CPU", "us/query") == ["3.00", "1.00"] and line(text, "write", "calls/s") == ["0", "200"]
     assert line(text, "plain") == ["2.0", "1.0", "-", "2.0", "0.50"]
     assert role_table(record(), None) == ""
-
-
-def test_threads_of_a_target_that_used_next_to_nothing_are_counted_and_not_listed() -> None:
+    # Threads of a target that used next to nothing are counted and not listed.
     groups = {"server": RoleCounters(10**9, 10**9, 0, 0), "idle": RoleCounters(10, 10, 0, 0)}
     plain = window("plain", 2.0, cpu_ns=10**9, groups=groups)
     target = Target("--pid 42", "/server", [42], groups={"server": [42, 43], "idle": [44]})
