@@ -5,7 +5,9 @@ from random import Random
 
 import pytest
 
+from ground.results.accounts import ALL, Account
 from ground.results.differences import Budget
+from ioflame.analysis.compare.accounts import SMALLER, account_change, account_changes
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 
 # us per query: CPU by category, then waits.
@@ -79,30 +81,80 @@ def test_what_is_left_over_is_a_row_and_a_check() -> None:
     assert found.rows[-1].base == pytest.approx(BLOCKED + RUN_QUEUE + REST, rel=0.1)
 
 
-@pytest.mark.slow
-def test_all_rows_hold_at_once() -> None:
-    """The intervals of all rows hold together, and no row is seen that did not change; sessions are 3 % apart."""
-    truth = {"latency": 3.0, "on CPU": 3.0, "libc+k": 3.0}
-    n = 100
-    held = false = 0
-    for seed in range(n):
-        rows = budget(seed, 5, 0.03, spin=3.0, resamples=120).rows
-        held += all(row.low <= truth.get(row.name, 0) <= row.high for row in rows)
-        false += any(row.seen for row in rows if row.name not in truth)
-    print(f"all rows hold in {100 * held / n:.1f} %, a false row in {100 * false / n:.1f} %")
-    assert held >= 0.93 * n
-    assert false <= 0.06 * n
+def test_an_interval_is_students_of_the_sessions_and_of_several_rows_sidaks() -> None:
+    """Seconds that do not differ: what is left of doubt is what the sessions differ by."""
+    arms = (3.0, 5.0, 4.0, 6.0, 7.0)
+    sessions = [([{"q": 1.0, "us": 1.0, "io": 2.0}] * 3, [{"q": 1.0, "us": 1.0 + x, "io": 2.0 - x}] * 3) for x in arms]
+    deviation = math.sqrt(2.5)
+    # The published t of 4 degrees of freedom: of 0.95 for one row, of sqrt(0.95) = 0.97468 for each of two.
+    for ratios, t in (({"cpu": ("us", "q", "us")}, 2.776), ({n: (n, "q", "us") for n in ("us", "io")}, 3.4814)):
+        row = ratio_changes(sessions, ratios)[0]
+        assert (row.kind, row.unit, row.seen) == ("background", "us", True)
+        assert (row.base, row.arm, row.change) == pytest.approx((1.0, 6.0, 5.0))
+        assert row.high - row.change == row.change - row.low == pytest.approx(t * deviation / math.sqrt(5), rel=1e-3)
 
 
-def test_compaction_that_costs_more_for_the_same_bytes_is_seen_per_gb() -> None:
-    """10.5.5 to 10.6.2 of RocksDB, as reported: 521 to 776 s of compaction CPU for the same 87.8 GB."""
-    draw = Random(1)
+# ---- accounts --------------------------------------------------------------------------------------------------------
+# us of a write by stage, and one stage below a hundredth of all.
+STAGES = {"memtable": 12.0, "log": 30.0, "sync": 55.0, "leave": 0.4, "rest": 0.3}
 
-    def side(seconds: float) -> list[dict[str, float]]:
-        gigabytes = [87.8 / 30 * math.exp(draw.gauss(0, 0.1)) for _ in range(30)]
-        return [{"gb": gb, "cpu_s": seconds / 87.8 * gb * math.exp(draw.gauss(0, 0.05))} for gb in gigabytes]
 
-    (row,) = ratio_changes([(side(521), side(776)) for _ in range(4)], {"compaction": ("cpu_s", "gb", "s/GB")})
-    assert row.seen
-    assert row.arm / row.base == pytest.approx(1.49, abs=0.02)
-    assert (row.kind, row.unit) == ("background", "s/GB")
+def account(draw: Random, host: float, **more: float) -> Account:
+    """host: by which factor everything of the session is longer; more: us a write, in a stage"""
+    writes = float(draw.randint(20_000, 40_000))
+    rows = {
+        name: writes * us * host * max(draw.gauss(1, 0.02), 0) + writes * more.get(name, 0.0)
+        for name, us in STAGES.items()
+    }
+    return Account("writepath", writes, rows)
+
+
+def pairs(seed: int, sessions: int, **more: float) -> list[tuple[Account, Account]]:
+    draw = Random(seed)
+    found = []
+    for _ in range(sessions):
+        host = max(draw.gauss(1, 0.3), 0.2)
+        found.append((account(draw, host), account(draw, host, **more)))
+    return found
+
+
+def test_rows_add_up_to_all_and_small_ones_are_one() -> None:
+    change = account_change(pairs(1, 4))
+    whole, *rows = change.rows
+    assert [row.name for row in change.rows] == [ALL, "memtable", "log", "sync", SMALLER]
+    assert (change.title, change.unit, change.sessions) == ("a write, by stage", "us/write", 4)
+    for side in ("base", "arm", "change"):
+        assert getattr(whole, side) == pytest.approx(sum(getattr(row, side) for row in rows))
+    assert (whole.depth, {row.depth for row in rows}) == (0, {1})
+
+
+def test_what_a_stage_takes_longer_is_seen_in_it_alone() -> None:
+    change = account_change(pairs(2, 6, log=25.0))
+    rows = {row.name: row for row in change.rows}
+    assert {name for name, row in rows.items() if row.seen} == {ALL, "log"}
+    assert rows["log"].low < 25.0 < rows["log"].high
+    # The session's own slowness is in both arms: 30 % of it would hide 2.5 us.
+    assert {row.name for row in account_change(pairs(3, 6, memtable=2.5)).rows if row.seen} >= {"memtable"}
+
+
+def test_a_row_of_one_arm_alone_is_nothing_in_the_other() -> None:
+    draw = Random(4)
+    made = [(account(draw, 1.0), account(draw, 1.0)) for _ in range(5)]
+    with_stall = [(base, Account(arm.name, arm.work, {**arm.rows, "stall": 9.0 * arm.work})) for base, arm in made]
+    (row,) = [row for row in account_change(with_stall).rows if row.name == "stall"]
+    assert row.base == 0.0 and row.arm == pytest.approx(9.0) and row.seen
+
+
+def test_one_session_says_nothing_and_one_row_is_all() -> None:
+    sessions = [({"writepath": base}, {"writepath": arm}) for base, arm in pairs(5, 3)]
+    assert account_changes(sessions[:1]) == []
+    # A session that lacks it on one side counts for nothing.
+    (change,) = account_changes([*sessions, ({}, {"writepath": sessions[0][1]["writepath"]})])
+    assert change.sessions == 3
+    group = (Account("groups", 10.0, {"groups": 4.0}), Account("groups", 10.0, {"groups": 5.0}))
+    assert [row.name for row in account_change([group, group]).rows] == [ALL]
+
+
+def test_nothing_is_called_a_difference_that_is_none() -> None:
+    found = [account_change(pairs(seed, 5), resamples=150) for seed in range(10)]
+    assert not any(row.seen for one in found for row in one.rows)

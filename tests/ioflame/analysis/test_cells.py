@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ground.errors import UsageError
+from ioflame import cli
 from ioflame.analysis.cells import PROOFS, judge, model_ratio, spread_of, summary_of
 from ioflame.measure.builds import named_builds
-from tests.conftest import Ioflame
 from tests.places import DATA, ROOT
 from workloads.cells import Cells, Column
 from workloads.engines.rocksdb.engine import RocksDB
@@ -108,15 +108,11 @@ def test_published_write_amplification_counts_flushes_once_and_fits_the_model() 
 
         once[name] = value("w_amp/ingest")
         assert once[name] == pytest.approx(float(row["w_amp_once"]), abs=0.006)
-        # As printed, flushes are added to what they are part of.
-        twice = (float(row["compact_gb"]) + float(row["flush_gb"])) / float(row["ingest_gb"])
-        assert twice == pytest.approx(float(row["w_amp"]), abs=0.06)
         cell = next(cell for cell in of.cells if cell.name == name)
         for column in ("w_amp/ingest", "CPU us/write", "CPU s/GiB"):
             assert value(column) == pytest.approx(cell.published[column], rel=0.002), (name, column)
     model = next(hold for hold in of.holds if hold.proof == "model")
     assert model_ratio(7, model.low, model.high) == pytest.approx(1.35, abs=0.005)
-    assert once["none"] / once["lz4"] == pytest.approx(1.344, abs=0.001)
     assert judge("model", dict(once), {"none": 7.0, "lz4": 7.0}, model.low, model.high).holds
     assert not judge("model", {"none": 2.0, "lz4": 1.0}, {"none": 7.0, "lz4": 7.0}, model.low, model.high).holds
 
@@ -132,9 +128,6 @@ def test_the_published_micro_benchmarks_have_the_order_that_hardware_crc_gives()
     # clang 10 to 13 put crc32c below xxh64: the order is of gcc or a later clang.
     old = holds(of, "MiB/s", {cell: float(rows["clang12"][name]) for cell, name in names.items()})
     assert list(old.values()) == [False, True, True]
-    # The claims of the post.
-    assert all(19327 / float(rows[cc]["crc32c"]) > 2 for cc in ("clang", "clang11", "clang12", "clang13"))
-    assert 19327 / float(rows["clang14"]["crc32c"]) == pytest.approx(1.36, abs=0.005)
 
 
 def test_a_value_that_is_missing_is_not_judged_and_nothing_by_nothing_is_infinite() -> None:
@@ -158,11 +151,6 @@ def test_a_value_that_is_missing_is_not_judged_and_nothing_by_nothing_is_infinit
     assert summary_of([1.0, 2.0]) is not None and summary_of([]) is None
 
 
-def test_what_a_proof_saw_is_listed_without_powers_of_ten() -> None:
-    seen = judge("above", {"byrx, A": 142_710.4, "iodir, A": None}, {"byrx, A": 999.9, "iodir, A": 0.01234}, 0.0, 0.0)
-    assert seen.why.endswith("byrx, A 142,710; iodir, A not measured, against byrx, A 999.9; iodir, A 0.01234")
-
-
 def test_a_figure_that_varies_lies_within_by_its_interval() -> None:
     """3.5 to 4.5: a single 4.51 says nothing; three that are all above do."""
     values = {"a": 4.51}
@@ -172,6 +160,9 @@ def test_a_figure_that_varies_lies_within_by_its_interval() -> None:
     apart = judge("lies within", {"a": 5.0}, {}, 3.5, 4.5, {"a": spread_of([4.98, 5.0, 5.02], None)})
     assert apart.holds is False and "5 [" in apart.why
     assert judge("within", values, {}, 3.5, 4.5, {"a": None}).holds is False
+    # What a proof saw is listed without powers of ten.
+    seen = judge("above", {"byrx, A": 142_710.4, "iodir, A": None}, {"byrx, A": 999.9, "iodir, A": 0.01234}, 0.0, 0.0)
+    assert seen.why.endswith("byrx, A 142,710; iodir, A not measured, against byrx, A 999.9; iodir, A 0.01234")
 
 
 def test_what_is_expected_is_judged_by_the_interval_of_the_ratio_or_not_at_all() -> None:
@@ -224,18 +215,15 @@ def test_a_wrong_file_is_refused_with_what_is_wrong(tmp_path: Path, change: tupl
         read_cells(str(own), RocksDB(own_definitions(str(own))), tuple(PROOFS))
 
 
-def test_sizes_shrink_with_the_data_down_to_a_least() -> None:
-    of = experiment("trivial-move")
-    two = next(cell for cell in of.cells if cell.name == "asc.2")
-    full, small = of.shape(two, 100_000_000), of.shape(two, 2_000_000)
-    assert full.tree["write_buffer_size"] == 16 << 20
-    assert small.tree["write_buffer_size"] == (16 << 20) // 50
-    assert of.shape(two, 10_000).tree["write_buffer_size"] == 256 << 10
-    assert (full.tree["keys_per_prefix"], small.tree["keys_per_prefix"]) == ("50000000", "1000000")
-    assert full != of.shape(of.cells[0], 100_000_000)  # other streams are another database
-
-
-def test_factors_are_combined_and_a_scale_has_its_own_cells_and_proofs() -> None:
+def test_factors_are_combined_and_a_scale_has_its_own_cells_proofs_and_sizes() -> None:
+    moves = experiment("trivial-move")
+    two = next(cell for cell in moves.cells if cell.name == "asc.2")
+    # Sizes shrink with the data, down to a least.
+    full, smaller = moves.shape(two, 100_000_000), moves.shape(two, 2_000_000)
+    assert (full.tree["write_buffer_size"], smaller.tree["write_buffer_size"]) == (16 << 20, (16 << 20) // 50)
+    assert moves.shape(two, 10_000).tree["write_buffer_size"] == 256 << 10
+    assert (full.tree["keys_per_prefix"], smaller.tree["keys_per_prefix"]) == ("50000000", "1000000")
+    assert full != moves.shape(moves.cells[0], 100_000_000)  # other streams are another database
     of = experiment("block-cache")
     assert len(of.cells) == 3 * 2 * 3
     one = next(cell for cell in of.cells if cell.name == "hyper clock, 1 shard, 8 threads")
@@ -251,14 +239,6 @@ def test_factors_are_combined_and_a_scale_has_its_own_cells_and_proofs() -> None
     assert (column.part, column.per) == (["bulkload.qps", "-bulkload.iops"], ["load.qps"])
 
 
-def test_rounds_begin_with_another_cell_each() -> None:
-    of = experiment("micro")
-    first = [run.cell.name for run in of.runs(3) if run.cell.name in ("crc32c", "xxhash", "xxhash64")]
-    assert first[:3] == ["crc32c", "xxhash", "xxhash64"]
-    order = [[run.cell.name for run in of.runs(2) if run.turn == turn] for turn in (1, 2)]
-    assert order[1] == [*order[0][1:], order[0][0]]
-
-
 def test_several_builds_are_run_with_the_base_first_and_last_and_every_proof_is_asked_of_each() -> None:
     of = experiment("versions").of_builds(["old", "new", "newer"])
     names = [run.cell.name for run in of.runs(1)]
@@ -269,6 +249,9 @@ def test_several_builds_are_run_with_the_base_first_and_last_and_every_proof_is_
     assert [run.turn for run in runs if run.cell.name == "byrx, old"] == [1, 2, 3, 4]
     assert [run.turn for run in runs if run.cell.name == "byrx, new"] == [1, 2]
     assert runs[12].cell.name == "iobuf, old" and runs[12].round == 2
+    micro = experiment("micro")
+    order = [[run.cell.name for run in micro.runs(2) if run.turn == turn] for turn in (1, 2)]
+    assert order[0][:1] != order[1][:1] and order[1] == [*order[0][1:], order[0][0]]
     faster = [hold for hold in of.holds if "faster with O_DIRECT" in hold.what or "than with O_DIRECT" in hold.what]
     assert [hold.cells for hold in faster] == [[f"byrx, {b}", f"iodir, {b}"] for b in ("old", "new", "newer")]
     assert experiment("versions").of_builds([""]).builds == []
@@ -286,6 +269,7 @@ def test_an_experiment_may_be_like_another(tmp_path: Path) -> None:
         experiment(str(own))
 
 
+@pytest.mark.long
 @pytest.mark.needs("db_bench")
 def test_builds_have_names_and_no_two_the_same(tmp_path: Path) -> None:
     engine = RocksDB()
@@ -328,11 +312,12 @@ def test_published_leveldb_figures_are_beside_ours_and_meet_what_has_to_hold() -
     assert verdicts("1M", "10M", "overwrite 1t") == [True, True, False, True]
 
 
+@pytest.mark.long
 @pytest.mark.needs("db_bench")
-def test_a_cell_with_a_client_of_its_own_is_driven_by_it(ioflame: Ioflame, tmp_path: Path) -> None:
-    code, out, err = ioflame.run("explain", "trivial-move", "--scale=smoke", "--db-dir", tmp_path, "--out", tmp_path)
-    assert code == 0, err
-    commands = dict(block.split(": load: ", 1) for block in out.split("\n\n# ")[1:])
+def test_a_cell_with_a_client_of_its_own_is_driven_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["explain", "trivial-move", "--scale=smoke", f"--db-dir={tmp_path}", f"--out={tmp_path}"]
+    assert cli.main(argv) == 0
+    commands = dict(block.split(": load: ", 1) for block in capsys.readouterr().out.split("\n\n# ")[1:])
     programs = {cell: Path(words.splitlines()[1].removesuffix(" \\")).name for cell, words in commands.items()}
     by_ours = {"desc.1": "descending", "asc.b asc.a": "one_after_another", "asc.2, ioflame": "interleaved"}
     assert {cell for cell, program in programs.items() if program == "ioflame-client"} == by_ours.keys()

@@ -1,13 +1,16 @@
-"""Verdicts on counts: ranges that do not overlap, and what instructions alone would get wrong."""
+"""Verdicts on counts: ranges that do not overlap, what instructions alone would get wrong, and which
+of a time and a count is to be believed."""
 
 from __future__ import annotations
 
-import random
+from itertools import combinations
 
 import pytest
 
 from ground.results.counted import Counted, Event
-from ioflame.analysis.counted_verdicts import CountVerdict, against, not_repeatable, spread
+from ground.results.differences import Decision, Outcome
+from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread
+from ioflame.analysis.time_and_counts import which_to_believe
 
 OPERATIONS = 1000
 
@@ -59,13 +62,11 @@ def test_a_change_is_that_of_the_medians_and_says_what_could_be_told() -> None:
 
 
 def test_noise_is_told_apart_as_often_as_chance_has_it() -> None:
-    # Two ranges of five that do not overlap: 2 in 252.
-    draw = random.Random(7)
-    told = 0
-    for _ in range(20_000):
-        pair = [counted([draw.gauss(13_000, 5) for _ in range(5)], 0, 0) for _ in range(2)]
-        told += against(*pair).verdict is not CountVerdict.SAME
-    assert told / 20_000 == pytest.approx(2 / 252, abs=4 * (2 / 252 / 20_000) ** 0.5)
+    """Of the 252 ways to give ten counts to two builds, two part them: the published table of Mann and Whitney."""
+    counts = [13_000 + 5.0 * place for place in range(10)]
+    pairs = [(chosen, [one for one in counts if one not in chosen]) for chosen in combinations(counts, 5)]
+    verdicts = [against(counted([*first], 0, 0), counted(second, 0, 0)).verdict for first, second in pairs]
+    assert len(verdicts) == 252 and sum(one is not CountVerdict.SAME for one in verdicts) == 2
 
 
 def test_a_padding_counted_twice_agrees() -> None:
@@ -75,3 +76,35 @@ def test_a_padding_counted_twice_agrees() -> None:
     assert not_repeatable(one) == pytest.approx(2 / 13_000)
     assert not_repeatable(one, 1e-3) is None
     assert not_repeatable(Counted()) is None
+
+
+# ---- beside a time ---------------------------------------------------------------------------------------------------
+MORE = Against(CountVerdict.REGRESSED, change=0.07)
+FEWER = Against(CountVerdict.FEWER, change=-0.07)
+MIXED = Against(CountVerdict.MIXED, change=-0.05)
+SAME = Against(CountVerdict.SAME, change=0.00001)
+
+
+def told(outcome: Outcome) -> Decision:
+    return Decision("usPer", "A", "B", outcome, None, 0.02, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("time", "count", "says"),
+    [
+        (Outcome.REGRESSED, MORE, "7.00% more instructions, more user CPU: both agree; the time says what it costs"),
+        (Outcome.IMPROVED, FEWER, "7.00% fewer instructions, less user CPU: both agree"),
+        (Outcome.REGRESSED, FEWER, "7.00% fewer instructions, but more user CPU: believe the time; the cause is"),
+        (Outcome.REGRESSED, SAME, "same instructions, but more user CPU: believe the time; the cause is"),
+        (Outcome.SAME, SAME, "same instructions, same user CPU within 2 %: both agree"),
+        (Outcome.SAME, MORE, "same user CPU within 2 %: the code changed, by too little"),
+        (Outcome.UNDECIDED, MORE, "7.00% more instructions; the time is undecided here: believe the count"),
+        (Outcome.NOT_COMPARABLE, SAME, "same instructions; the time is undecided here: believe the count"),
+        (Outcome.IMPROVED, MIXED, "mispredictions or locks say otherwise; less user CPU: believe the time"),
+        (Outcome.UNDECIDED, MIXED, "otherwise; the time is undecided here: neither is to be believed before the time"),
+        (Outcome.IMPROVED, Against(CountVerdict.NOT_COUNTED), "not counted; there is the time alone"),
+    ],
+)
+def test_each_case_has_its_words(time: Outcome, count: Against, says: str) -> None:
+    assert says in which_to_believe(told(time), count)
+    assert which_to_believe(None, MORE).endswith("believe the count, for the code alone")

@@ -60,15 +60,8 @@ def profile_of(tmp_path: Path, stacks: dict[tuple[str, ...], list[int]], rules: 
                     text.append(f"\t{address} {name} ({dso})")
                 text.append("")
     path = tmp_path / "profile.json"
-    argv = [
-        "--kernel",
-        "--slice-ms",
-        "1000",
-        "--input-format",
-        "perf-script",
-        *(["--rules", rules] if rules else []),
-        "-",
-    ]
+    sorting = ["--rules", rules] if rules else []
+    argv = ["--kernel", "--slice-ms", "1000", "--input-format", "perf-script", *sorting, "-"]
     run_stackfold(argv, path, data="\n".join(text).encode()).require("stackfold")
     return read_profile(path)
 
@@ -81,26 +74,6 @@ def run() -> RunRecord:
     return record(metrics={"cpuPer": 50.0})
 
 
-def test_every_rule_on_frames_has_a_stack_that_shows_it() -> None:
-    on_frames = ("leaf", "within")
-    assert {rule.name for rule in read_rules() if rule.kind in on_frames} == set(SHOWN)
-    assert {rule.name for rule in RULES if rule.kind in on_frames} == set(SHOWN | OF_ROCKSDB)
-
-
-@pytest.mark.parametrize(("name", "stack"), (SHOWN | OF_ROCKSDB).items())
-def test_a_rule_holds_for_its_stack_and_not_for_the_engines(
-    name: str, stack: tuple[str, ...], run: RunRecord, tmp_path: Path
-) -> None:
-    profile = profile_of(tmp_path, {stack: [20] * SECONDS, ENGINE: [80] * SECONDS})
-    (found,) = findings(RULES, run, profile)
-    assert (found.name, found.us.n) == (name, 20 * SECONDS)
-    assert found.us.estimate == pytest.approx(10.0)
-    assert found.sentence.startswith("10.0 [10.0, 10.0] of 50.0 us of CPU are ")
-    assert found.frame in [frame.removesuffix("_[k]") for frame in stack]
-    assert "{" not in found.sentence + found.do
-    assert findings(RULES, run, profile_of(tmp_path, {ENGINE: [100] * SECONDS})) == []
-
-
 # For each rule on categories: a stack whose frames the rules of RocksDB put there.
 OF_CATEGORIES = {
     "block cache": ("main", "rocksdb::DBImpl::Get", "rocksdb::lru_cache::LRUCacheShard::Lookup"),
@@ -109,21 +82,30 @@ OF_CATEGORIES = {
 }
 
 
-def test_every_rule_on_categories_has_a_stack_that_shows_it() -> None:
+def test_every_rule_on_frames_or_categories_has_a_stack_that_shows_it() -> None:
+    on_frames = ("leaf", "within")
+    assert {rule.name for rule in read_rules() if rule.kind in on_frames} == set(SHOWN)
+    assert {rule.name for rule in RULES if rule.kind in on_frames} == set(SHOWN | OF_ROCKSDB)
     assert {rule.name for rule in RULES if rule.kind == "category"} == set(OF_CATEGORIES)
 
 
-@pytest.mark.parametrize(("name", "stack"), OF_CATEGORIES.items())
-def test_a_rule_holds_for_the_stacks_of_its_categories(
+@pytest.mark.parametrize(("name", "stack"), (SHOWN | OF_ROCKSDB | OF_CATEGORIES).items())
+def test_a_rule_holds_for_its_stack_and_not_for_the_engines(
     name: str, stack: tuple[str, ...], run: RunRecord, tmp_path: Path
 ) -> None:
-    profile = profile_of(tmp_path, {stack: [20] * SECONDS, ENGINE: [80] * SECONDS}, rules_named("rocksdb").categories)
-    (found,) = findings(RULES, run, profile)
+    stacks = {stack: [20] * SECONDS, ENGINE: [80] * SECONDS}
+    sorted_by = rules_named("rocksdb").categories if name in OF_CATEGORIES else ""
+    (found,) = findings(RULES, run, profile_of(tmp_path, stacks, sorted_by))
     assert (found.name, found.us.n) == (name, 20 * SECONDS)
     assert found.us.estimate == pytest.approx(10.0)
-    assert found.sentence.startswith("10.0 [10.0, 10.0] of 50.0 us of CPU are ") and "{" not in found.sentence
-    # A profile without that view has no such finding.
-    assert findings(RULES, run, profile_of(tmp_path, {stack: [20] * SECONDS, ENGINE: [80] * SECONDS})) == []
+    assert found.sentence.startswith("10.0 [10.0, 10.0] of 50.0 us of CPU are ")
+    assert "{" not in found.sentence + found.do
+    if sorted_by:
+        # A profile without that view has no such finding.
+        assert findings(RULES, run, profile_of(tmp_path, stacks)) == []
+    else:
+        assert found.frame in [frame.removesuffix("_[k]") for frame in stack]
+        assert findings(RULES, run, profile_of(tmp_path, {ENGINE: [100] * SECONDS})) == []
 
 
 def seconds_of_writing(compaction_ms: int, seconds: int = 20) -> list[Window]:
@@ -172,12 +154,9 @@ def test_nothing_is_said_of_what_may_be_chance(run: RunRecord, tmp_path: Path) -
     assert findings(read_rules(), run, burst) == []
     even = profile_of(tmp_path, {SHOWN["mitigations"]: [2] * 10, ENGINE: [98] * 10})
     assert [found.name for found in findings(read_rules(), run, even)] == ["mitigations"]
-
-
-def test_without_seconds_or_cpu_per_query_there_is_no_figure(run: RunRecord, tmp_path: Path) -> None:
-    profile = profile_of(tmp_path, {SHOWN["copies"]: [20] * SECONDS, ENGINE: [80] * SECONDS})
-    assert findings(read_rules(), replace(run, metrics={}), profile) == []
-    assert findings(read_rules(), run, replace(profile, slices=None)) == []
+    # Without CPU per query, or seconds, there is no figure.
+    assert findings(read_rules(), replace(run, metrics={}), even) == []
+    assert findings(read_rules(), run, replace(even, slices=None)) == []
 
 
 def test_the_dearest_come_first_and_no_more_than_seven(run: RunRecord, tmp_path: Path) -> None:
@@ -206,17 +185,14 @@ def test_a_stage_is_told_per_query_of_whatever_kind(rule: FindingRule, run: RunR
     assert found.us.estimate == pytest.approx(sum(durations) / 2000 / 1000)
     # Half of the queries have the stage: one standard error is 15.5 us / sqrt(2000) = 0.35 us.
     error = found.us.estimate * 1.96 / 2000**0.5
-    assert (found.us.low, found.us.high) == pytest.approx(
-        (found.us.estimate - error, found.us.estimate + error), abs=0.01
-    )
+    ends = (found.us.low, found.us.high)
+    assert ends == pytest.approx((found.us.estimate - error, found.us.estimate + error), abs=0.01)
     assert found.us.n == 2000
     assert findings(read_rules(), run, ladder=ladder_of("sys_pre", durations)) == []
     # 10 ns of 1 us: neither `least_us` nor 3 % of the query.
     assert findings(read_rules(), run, ladder=ladder_of(rule.stage, [1000] * 1000, others=100_000)) == []
-
-
-def test_a_few_queries_that_differ_much_say_nothing(run: RunRecord) -> None:
-    assert findings(read_rules(), run, ladder=ladder_of("runq", [1_000, 1_000, 1_000, 80_000])) == []
+    # A few that differ much say nothing.
+    assert findings(read_rules(), run, ladder=ladder_of(rule.stage, [1_000, 1_000, 1_000, 80_000])) == []
 
 
 # What a thread in a lock looks like, from the root; the lock's place is the frame before the C library's.
@@ -255,13 +231,10 @@ def test_waits_for_a_cpu_and_for_locks_are_per_query_of_the_threads_at_work(run:
     assert locks.name == "locks"
     assert locks.us.estimate == pytest.approx(800.0)
     assert locks.frame == "rocksdb::LRUCacheShard::Lookup" and locks.frame in locks.sentence
-
-
-def test_the_lock_of_the_block_cache_is_told_in_the_place_of_locks(run: RunRecord, tmp_path: Path) -> None:
+    # That of the block cache is told in its place.
     locked = [frame.replace("LRUCacheShard", "lru_cache::LRUCacheShard") for frame in LOCKED]
-    assert locked != list(LOCKED)
-    (found,) = findings(RULES, run, waits=waits_of([{"lock": 200}] * 4, tmp_path, locked=locked))
-    assert found.name == "lock of the block cache" and found.frame == "rocksdb::lru_cache::LRUCacheShard::Lookup"
+    (lock,) = findings(RULES, run, waits=waits_of([{"lock": 200}] * 4, tmp_path, locked=locked))
+    assert (lock.name, lock.frame) == ("lock of the block cache", "rocksdb::lru_cache::LRUCacheShard::Lookup")
 
 
 def test_waits_of_one_thread_of_many_or_of_two_threads_are_no_finding(run: RunRecord, tmp_path: Path) -> None:
@@ -278,14 +251,16 @@ def test_a_wait_for_a_cpu_is_told_once(run: RunRecord, tmp_path: Path) -> None:
     assert [one.name for one in both] == ["more threads than CPUs"]
 
 
-def test_an_engine_brings_rules_of_its_own(run: RunRecord, tmp_path: Path) -> None:
+def test_an_engine_brings_rules_of_its_own_without_unknown_fields(run: RunRecord, tmp_path: Path) -> None:
     more = tmp_path / "findings.toml"
-    more.write_text(
-        "[[finding]]\nname = 'keys'\nkind = 'within'\nframes = ['rocksdb::Version::.*']\nleast_us = 1.0\n"
-        "sentence = '{us} of {whole}: {frame}'\ndo = 'x'\nsource = 'y'\nsee = 'graph'\n"
-    )
+    of = "name = 'keys'\nkind = 'within'\nframes = ['rocksdb::Version::.*']\nleast_us = 1.0\n"
+    says = "sentence = '{us} of {whole}: {frame}'\ndo = 'x'\nsource = 'y'\nsee = 'graph'\n"
+    more.write_text(f"[[finding]]\n{of}{says}")
     (found,) = findings(read_rules(more), run, profile_of(tmp_path, {ENGINE: [10] * SECONDS}))
     assert found.sentence == "50.0 [50.0, 50.0] of 50.0 us of CPU: rocksdb::Version::Get"
+    more.write_text("[[finding]]\nname = 'x'\nkind = 'leaf'\nleast = 1.0\n")
+    with pytest.raises(ValueError, match="least"):
+        read_rules(more)
 
 
 def test_advice_is_the_engines_and_leaves_out_what_it_does_not_have(run: RunRecord, tmp_path: Path) -> None:
@@ -297,9 +272,7 @@ def test_advice_is_the_engines_and_leaves_out_what_it_does_not_have(run: RunReco
         assert all(configuration in engine.configurations() for configuration in advised) and found.do
         assert any(engine.configurations()[one].direct for one in advised) == bool(engine.about.direct_flag)
         assert "{" not in found.do
-
-
-def test_nobody_is_advised_what_the_run_has_already() -> None:
+    # Nobody is advised what the run has already.
     rocksdb = engine_named("rocksdb")
     assert {"direct", "cached"} <= advice_of(rocksdb, {"configuration": "iobuf"}).keys()
     for configuration, left_out in (("iodir", "direct"), ("iodir_noalign", "direct"), ("byrx", "cached")):
@@ -320,13 +293,6 @@ def test_a_service_is_advised_in_its_own_words_or_not_at_all(run: RunRecord, tmp
         assert ("pinned values" in copies.do) == (name == "rocksdb")
         assert worded(advice["cached"]) in cache.do
         assert ("->" in found([copies], 200)) == bool(copies.do)
-
-
-def test_a_rule_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
-    bad = tmp_path / "bad.toml"
-    bad.write_text("[[finding]]\nname = 'x'\nkind = 'leaf'\nleast = 1.0\n")
-    with pytest.raises(ValueError, match="least"):
-        read_rules(bad)
 
 
 _NAMED_BY = {"stage": "stage", "wait": "states", "category": "categories", "role": "roles", "held_back": "source"}

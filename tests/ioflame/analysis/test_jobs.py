@@ -11,18 +11,22 @@ from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.io_latency import Device
 from ground.results.job_costs import FixedPart, JobDevice, StallRow, read_job_costs
-from ground.results.jobs import Job, Jobs, RunJobs, read_run_jobs
+from ground.results.jobs import Job, Jobs, RunJobs, Stall, read_run_jobs
 from ground.results.requests import NOTHING, Request, Requests, SeenFile, SeenThread
 from ground.results.run import Run
 from ground.system.atomic_files import write_json
 from ioflame.analysis.job_requests import job_requests
 from ioflame.analysis.job_threads import activity, matched, unknown_threads
 from ioflame.analysis.jobs import ACCOUNT, AFTER, PARTS, fixed_part, job_costs, job_intervals
+from ioflame.analysis.write_stalls import stall_causes
 from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.stages.jobs import agreement, analyse_jobs
 from tests.background_jobs import FLUSHER, MERGER, MS, UNIX, place, recorded, samples, windows
+from tests.viz.observers import write_ladder
 from tests.viz.runs import record
 from tests.workloads.made_databases import creation, database, event
+from viz.page.writes import writes_panel
+from viz.terminal.writes import writes_text
 from workloads.registry import engine_named
 
 MIB = 1 << 20
@@ -187,3 +191,49 @@ def test_requests_are_the_jobs_of_their_thread_or_of_the_file_that_a_job_made() 
     assert flushes == JobDevice("flush", 0, 12, 78 * MIB, writes=1, write_bytes=30, write_ns=second // 2)
     # Jobs outside the window of requests have no row.
     assert job_requests(recorded(), replace(told, start_ns=13 * second), rows, identity) == []
+
+
+# ---- stalls of a window by their cause -------------------------------------------------------------------------------
+SECOND = 10**9
+_MEMTABLES = "immutable memtables (waiting for flush)"
+
+
+def with_stalls(*stalls: Stall) -> RunJobs:
+    return replace(recorded(), found=replace(recorded().found, stalls=stalls))
+
+
+def test_stalls_of_a_cause_are_added_up_by_their_part_in_the_window() -> None:
+    """Stops of the seconds 3 to 3.25 and 5 to 5.5; a delay from 9 on, of which no end is known."""
+    found = stall_causes(recorded(), 3 * SECOND + 100 * MS, 10 * SECOND)
+    delay, stop = found
+    assert (delay.stopped, delay.cause, delay.column_family, delay.times) == (False, "level-0 files", "default", 1)
+    assert (stop.stopped, stop.cause, stop.column_family, stop.times) == (True, _MEMTABLES, "default", 2)
+    # Unix seconds are known to a microsecond.
+    assert (delay.seconds, delay.longest, delay.first) == pytest.approx((1.0, 1.0, 5.9), abs=1e-5)
+    assert (stop.seconds, stop.longest, stop.first) == pytest.approx((0.65, 0.5, 0.0), abs=1e-5)
+    assert stall_causes(recorded(), 3_251 * MS, 5 * SECOND) == []
+
+
+def test_column_families_and_delays_and_stops_are_told_apart() -> None:
+    delay = Stall("level-0 files", False, UNIX + 1, UNIX + 2, "default")
+    other = replace(delay, column_family="other")
+    stop = replace(delay, stopped=True, begin=UNIX + 2, end=UNIX + 4)
+    found = stall_causes(with_stalls(delay, other, stop), 0, 10 * SECOND)
+    assert [(one.stopped, one.column_family, round(one.seconds, 3)) for one in found] == [
+        (True, "default", 2), (False, "default", 1), (False, "other", 1),
+    ]  # fmt: skip
+
+
+def test_a_stall_without_an_end_lasts_until_the_next_of_its_family_or_the_logs_end() -> None:
+    lost = Stall("level-0 files", False, UNIX + 1, None, "default")
+    later = Stall(_MEMTABLES, True, UNIX + 3, None, "default")
+    found = stall_causes(with_stalls(lost, later), 0, 20 * SECOND)
+    assert [(one.cause, round(one.seconds, 3)) for one in found] == [(_MEMTABLES, 11), ("level-0 files", 2)]
+
+
+def test_page_and_terminal_name_the_cause() -> None:
+    causes = stall_causes(recorded(), 2 * SECOND, 10 * SECOND)
+    text, page = writes_text(write_ladder(), causes), str(writes_panel(write_ladder(), causes))
+    for words in ("Stalls of this window, by the engine's log", _MEMTABLES, "750.0", "500.0", "1.00"):
+        assert words in text and words.replace("'", "&#39;") in page.replace("&#x27;", "&#39;")
+    assert "by the engine's log" not in writes_text(write_ladder())

@@ -47,6 +47,9 @@ def test_without_a_limit_the_search_ends_at_overload() -> None:
     knee = knee_of(found, "p99", None)
     assert knee.kept is not None and 0.93 * WHOLE < (knee.kept.rate or 0) < 0.99 * WHOLE
     assert len(found) < 8  # It is known well enough before.
+    found = swept(450.0)  # Less than the engine takes without any queue.
+    none = knee_of(found, "p99", 450.0)
+    assert none.kept is None and none.missed is not None and len(found) <= 8
 
 
 def test_noise_moves_the_end_and_breaks_nothing() -> None:
@@ -61,16 +64,8 @@ def test_noise_moves_the_end_and_breaks_nothing() -> None:
     assert all(-0.32 < one < 0.27 for one in off)
 
 
-def test_no_rate_at_all_is_said_as_none() -> None:
-    found = swept(450.0)  # Less than the engine takes without any queue.
-    knee = knee_of(found, "p99", 450.0)
-    assert knee.kept is None and knee.missed is not None
-    assert len(found) <= 8
-
-
 @pytest.mark.parametrize(
-    ("p99", "late", "expected"),
-    [(900.0, 800.0, Kept.YES), (1100.0, 50.0, Kept.NO), (1100.0, 200.0, Kept.UNKNOWN)],
+    ("p99", "late", "expected"), [(900.0, 800.0, Kept.YES), (1100.0, 50.0, Kept.NO), (1100.0, 200.0, Kept.UNKNOWN)]
 )
 def test_lateness_of_the_client_only_adds(p99: float, late: float, expected: Kept) -> None:
     one = Offered(5000.0, 5000.0, 1000, 10.0, {"p50": 1.0, "p99": p99, "p99_9": 9e9}, late=late)

@@ -3,45 +3,25 @@ from __future__ import annotations
 import pytest
 
 from ground.results.metrics import LEGEND, cpu_profiled, window_metrics
+from ground.results.record import Window
 from ioflame.analysis.bootstrap import Resamples
 from ioflame.analysis.metric_intervals import figures, metric_intervals, slice_columns, weight_by_time
+from ioflame.analysis.observer_costs import observer_costs
 from tests.records import profile_facts, window
 
 
 def test_one_window_by_hand() -> None:
     one = window(
-        "plain",
-        2.0,
-        queries=20_000,
-        storage_reads=10_000,
-        storage_read_bytes=10_000 * 8192,
-        storage_read_ms=1_200,
-        cpu_ns=800_000_000,
-        user_ns=600_000_000,
-        system_ns=200_000_000,
-        voluntary_switches=9_000,
-        involuntary_switches=1_000,
-        steal_ns=20_000_000,
-    )
+        "plain", 2.0, queries=20_000, storage_reads=10_000, storage_read_bytes=10_000 * 8192, storage_read_ms=1_200,
+        cpu_ns=800_000_000, user_ns=600_000_000, system_ns=200_000_000, voluntary_switches=9_000,
+        involuntary_switches=1_000, steal_ns=20_000_000,
+    )  # fmt: skip
     metrics = window_metrics([one], threads=4)
-    assert metrics == pytest.approx(
-        {
-            "qps": 10_000,
-            "iops": 5_000,
-            "usPer": 30.0,
-            "usPerRead": 60.0,
-            "syPerRead": 20.0,
-            "syPer": 10.0,
-            "cpuPer": 40.0,
-            "cpuPerRead": 80.0,
-            "readsPerQuery": 0.5,
-            "reqsz": 8.0,
-            "io.lat": 120.0,
-            "rx.lat": 400.0,
-            "csPer": 0.5,
-            "stealPct": 1.0,
-        }
-    )
+    assert metrics == pytest.approx({
+        "qps": 10_000, "iops": 5_000, "usPer": 30.0, "usPerRead": 60.0, "syPerRead": 20.0, "syPer": 10.0,
+        "cpuPer": 40.0, "cpuPerRead": 80.0, "readsPerQuery": 0.5, "reqsz": 8.0, "io.lat": 120.0, "rx.lat": 400.0,
+        "csPer": 0.5, "stealPct": 1.0,
+    })  # fmt: skip
     assert metrics.keys() <= LEGEND.keys()
 
 
@@ -113,23 +93,53 @@ def test_figures_over_repeats_are_medians_and_vary_as_the_repeats_do() -> None:
     assert of_three["qps"].estimate == 1100
     assert of_three["rx.lat"].estimate == pytest.approx(2e6 / 1100)
     interval = of_three["qps"].interval()
-    assert interval is not None
-    assert (interval.low, interval.high, interval.n) == (1000, 1300, 18)
+    assert interval is not None and (interval.low, interval.high, interval.n) == (1000, 1300, 18)
     io_lat = of_three["io.lat"].interval()
-    assert io_lat is not None
-    assert io_lat.low == io_lat.high == 90.0
+    assert io_lat is not None and io_lat.low == io_lat.high == 90.0
     assert figures(Resamples([repeat(10**6)])).keys().isdisjoint({"cpuPerRead", "io.lat", "reqsz"})
 
 
-def test_a_window_without_a_query_count_counts_for_nothing() -> None:
+def test_windows_without_queries_and_figures_per_read_without_reads_are_left_out() -> None:
     known = window("plain", queries=1_000, cpu_ns=10_000_000, storage_reads=500)
     unknown = window("plain", cpu_ns=99_000_000_000, storage_reads=10**9)
     assert window_metrics([known, unknown], 1) == window_metrics([known], 1)
-    assert window_metrics([unknown], 1) == {}
-    assert window_metrics([], 1) == {}
-
-
-def test_figures_per_read_are_left_out_where_nothing_was_read() -> None:
+    assert window_metrics([unknown], 1) == {} == window_metrics([], 1)
     metrics = window_metrics([window("plain", queries=1000, cpu_ns=10, storage_reads=10)], 1)
-    assert "cpuPerRead" not in metrics
-    assert "reqsz" not in metrics
+    assert metrics and metrics.keys().isdisjoint({"cpuPerRead", "reqsz"})
+
+
+# ---- what observers cost ---------------------------------------------------------------------------------------------
+def run_of(*rates: tuple[str, list[float]]) -> tuple[list[Window], list[Window]]:
+    """Windows and their slices of a second: (kind, queries in each second)."""
+    windows, series, at = [], [], 0
+    for kind, seconds in rates:
+        start = at
+        for queries in seconds:
+            series.append(window(kind, 1, "", at, queries=queries))
+            at += 1
+        windows.append(window(kind, at - start, "", start, queries=sum(seconds)))
+        at += 1  # attaching takes time, which belongs to no window
+    return windows, series
+
+
+def test_each_observer_is_held_against_the_plain_windows_beside_it_alone() -> None:
+    of = (("warm-up", 1.0), ("plain", 100.0), ("perf", 90.0), ("plain", 100.0), ("ladder", 160.0), ("plain", 300.0))
+    costs = observer_costs(*run_of(*((kind, [rate] * 5) for kind, rate in of)))
+    assert [(c.kind, c.qps_ratio.estimate) for c in costs] == [("perf", 0.9), ("ladder", 0.8)]
+    # Seconds that do not differ leave no doubt.
+    assert (costs[0].qps_ratio.low, costs[0].qps_ratio.high) == (0.9, 0.9)
+
+
+def test_seconds_that_scatter_widen_the_interval_around_the_estimate() -> None:
+    plain, on = [90.0, 110.0] * 5, [80.0, 100.0] * 5
+    (cost,) = observer_costs(*run_of(("plain", plain), ("null", on), ("plain", plain)))
+    assert cost.qps_ratio.estimate == pytest.approx(0.9)
+    assert 0.8 < cost.qps_ratio.low < 0.88 and 0.92 < cost.qps_ratio.high < 1.0
+
+
+def test_too_few_seconds_give_no_cost_and_uncounted_ones_do_not_count() -> None:
+    windows, series = run_of(("plain", [100.0] * 5), ("perf", [90.0] * 2), ("plain", [100.0] * 5))
+    assert observer_costs(windows, series) == []
+    windows, series = run_of(("plain", [100.0] * 5), ("perf", [90.0] * 5), ("plain", [100.0] * 5))
+    series[6].counters.queries = None
+    assert observer_costs(windows, series)[0].qps_ratio.n == 4

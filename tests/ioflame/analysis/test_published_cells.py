@@ -35,35 +35,23 @@ def test_published_vmstat_rows_do_not_add_up_and_the_switches_hold() -> None:
         assert value(of, "sum", ticks) == pytest.approx(whole)
     hold = next(hold for hold in of.holds if hold.column == "own cs")
     switches: dict[str, float | None] = {"lru": float(lru["cs"]), "hyper clock": float(clock["cs"])}
-    assert float(lru["cs"]) / float(clock["cs"]) == pytest.approx(634, abs=1)
     assert judge(hold.proof, switches, {}, hold.low, hold.high).holds
     assert not judge(hold.proof, dict.fromkeys(switches, 2360.0), {}, hold.low, hold.high).holds
 
 
-def test_published_quotients_of_the_caches_are_those_of_their_queries() -> None:
-    rows = table("11-lru-hyperclock.tsv")
-    for row in rows:
-        quotient = float(row["hcc_qps"]) / float(row["lru_qps"])
-        assert quotient == pytest.approx(float(row["ratio"]), abs=6e-4)
-        if row["printed"]:
-            assert quotient == pytest.approx(float(row["printed"]), abs=0.0101)
+def test_the_published_queries_of_the_caches_rank_as_ours_have_to() -> None:
     hold = next(hold for hold in experiment("block-cache").holds if hold.column == "qps")
-    alone = [row for row in rows if row["threads"] == "1" and row["test"] == "readww"]
-    for row in alone:
-        assert judge(hold.proof, {"lru": float(row["lru_qps"]), "clock": float(row["hcc_qps"])}, {}, 0.0, 0.0).holds
-    assert len(alone) == 1
+    rows = table("11-lru-hyperclock.tsv")
+    (row,) = (row for row in rows if row["threads"] == "1" and row["test"] == "readww")
+    assert judge(hold.proof, {"lru": float(row["lru_qps"]), "clock": float(row["hcc_qps"])}, {}, 0.0, 0.0).holds
 
 
 def test_published_mmap_reads_more_and_its_order_is_the_one_that_has_to_hold() -> None:
     of = experiment("mmap")
     pread, mmap = table("14-mmap-io.tsv")
     kib = {name: float(row["rkb_per_q"]) for name, row in (("mmap", mmap), ("pread", pread))}
-    for row in (pread, mmap):
-        found = float(row["rmbs"]) * 1024 / float(row["qps"])
-        assert found == pytest.approx(float(row["rkb_per_q"]), rel=0.01)
     hold = next(hold for hold in of.holds if hold.column == "KiB/query" and hold.proof == "ratio" and hold.low == 5.0)
     assert judge(hold.proof, dict(kib), {}, hold.low, hold.high).holds
-    assert kib["mmap"] / kib["pread"] == pytest.approx(149, abs=1)
     ranks = {row["cell"].replace("-", ", "): float(row["rank"]) for row in table("14-mmap.tsv")}
     assert ranks.keys() == {cell.name for cell in of.cells if "IO-bound" not in cell.name}
     orders = [hold for hold in of.holds if hold.column == "qps"]

@@ -1,4 +1,4 @@
-"""Two groups by their scores: cuts and means by hand, and intervals that cover what they should."""
+"""Two groups by their scores: cuts and means by hand."""
 
 from __future__ import annotations
 
@@ -45,24 +45,7 @@ def test_a_difference_that_is_there_is_found_with_what_it_is() -> None:
     ]
     found = ScoredGroups(samples, 40, Cuts(0.99)).differences(300)
     assert found is not None
-    assert found[0].low < 400 < found[0].high and found[0].high - found[0].low < 80
+    assert found[0].low < 400 < found[0].high
+    # 2 x 1.96 x 50 / sqrt(20), and a little for the other group.
+    assert 35 < found[0].high - found[0].low < 60
     assert (found[1].estimate, found[1].low, found[1].high, found[1].n) == pytest.approx((0.0, 0.0, 0.0, 40))
-
-
-def test_between_random_halves_intervals_cover_nothing_in_90_to_99_percent() -> None:
-    """The scores have nothing to do with the values: whatever the cuts, no difference is there."""
-    draw = random.Random(11)
-    worlds, covered = 120, 0
-    for world in range(worlds):
-        samples = []
-        for block in range(24):
-            # What a block has in common, both groups have.
-            common = draw.gauss(0, 20)
-            samples += [
-                Scored(draw.random(), draw.choice((1.0, 3.0)), block, (common + draw.lognormvariate(4, 1),))
-                for _ in range(4)
-            ]
-        found = ScoredGroups(samples, 24, Cuts(0.5, middle=(0.0, 0.499))).differences(120, seed=world)
-        assert found is not None
-        covered += not found[0].leaves_zero
-    assert 0.90 <= covered / worlds <= 0.99

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import random
 from collections.abc import Mapping, Sequence
 
@@ -13,8 +14,6 @@ from ground.text.units import truncate
 from ioflame.analysis.bootstrap import Draws, Resamples, median, share_draws, share_intervals
 from tests.ioflame.analysis.test_cells import experiment
 from tests.places import DATA
-
-pytestmark = pytest.mark.slow
 
 TABLES = DATA / "io-efficiency.tsv"
 
@@ -54,15 +53,9 @@ def test_the_posts_model_and_the_better_one() -> None:
     assert [round(efficiency("io+cpu", row)) for row in rows] == [8316, 8096, 8514]
 
 
-def test_truncation_is_not_rounding() -> None:
-    assert truncate(0.8448) == "0.844"
-    assert truncate("10.2929") == "10.292"
-    assert truncate(-0.0009) == "-0.000"
-
-
-def test_the_median_is_the_middle() -> None:
-    assert median([3, 1, 2]) == 2
-    assert median([4, 1, 2, 3]) == 2.5
+def test_truncation_is_not_rounding_and_the_median_is_the_middle() -> None:
+    assert [truncate(one) for one in (0.8448, "10.2929", -0.0009)] == ["0.844", "10.292", "-0.000"]
+    assert (median([3, 1, 2]), median([4, 1, 2, 3])) == (2, 2.5)
     with pytest.raises(ValueError, match="no values"):
         median([])
 
@@ -79,8 +72,7 @@ def slices(parts: Sequence[float], wholes: Sequence[float]) -> list[dict[str, fl
 def test_an_interval_lies_within_what_was_seen_and_is_the_same_again(pairs: list[tuple[float, float]]) -> None:
     seen = slices([a for a, _ in pairs], [b for _, b in pairs])
     interval = Resamples([seen], resamples=200).pooled(ratio).interval()
-    assert interval is not None
-    assert interval.n == len(pairs)
+    assert interval is not None and interval.n == len(pairs)
     assert interval.estimate == pytest.approx(sum(a for a, _ in pairs) / sum(b for _, b in pairs))
     assert min(p / w for p, w in pairs) - 1e-9 <= interval.low <= interval.high <= max(p / w for p, w in pairs) + 1e-9
     assert interval == Resamples([seen], resamples=200).pooled(ratio).interval()
@@ -91,27 +83,20 @@ def test_constant_slices_leave_no_doubt_and_few_slices_leave_none_to_say() -> No
     assert Resamples([slices([1.0] * 4, [1.0] * 4)]).median(ratio).interval() is None
     with pytest.raises(ValueError, match="no slices"):
         Resamples([[]])
-
-
-def test_what_is_computed_from_two_figures_keeps_what_they_share() -> None:
-    """The ratio of two figures that rise and fall together is certain, however uncertain each is."""
+    # The ratio of two figures that rise and fall together is certain, however uncertain each is.
     noisy = Resamples([slices([1.0, 9.0, 3.0, 7.0, 5.0, 2.0], [1.0] * 6)])
     one, twice = noisy.median(ratio), noisy.median(lambda totals: 2 * ratio(totals))
-    alone, together = one.interval(), Draws.combined(lambda a, b: b / a, one, twice).interval()
-    assert alone is not None
-    assert alone.low < alone.estimate < alone.high
-    assert together == Interval(2.0, 2.0, 2.0, 6)
+    alone = one.interval()
+    assert alone is not None and alone.low < alone.estimate < alone.high
+    assert Draws.combined(lambda a, b: b / a, one, twice).interval() == Interval(2.0, 2.0, 2.0, 6)
 
 
 def test_a_share_is_as_uncertain_as_its_seconds_differ_not_as_its_samples_are_many() -> None:
     """Half of the seconds are all of one row, the other half all of the other: n samples would say +- 0.1 points."""
     bursts = [[10**6, 0, 0], [0, 10**6, 0]] * 10
     first, second, none = share_intervals([bursts])
-    assert first is not None
-    assert second is not None
-    assert first.estimate == second.estimate == 50.0
-    assert first.low < 35
-    assert first.high > 65
+    assert first is not None and second is not None and first.estimate == second.estimate == 50.0
+    assert first.low < 35 and first.high > 65
     assert none == Interval(0.0, 0.0, 0.0, 20)
     steady = share_intervals([[[300, 700, 0]] * 10, [[300, 700, 0]] * 10])
     assert steady[0] == Interval(30.0, 30.0, 30.0, 20)
@@ -121,23 +106,14 @@ def test_a_share_is_as_uncertain_as_its_seconds_differ_not_as_its_samples_are_ma
 
 
 @pytest.mark.parametrize("repeats", [1, 4])
-def test_intervals_cover_the_truth_about_as_often_as_they_say(repeats: int) -> None:
-    """150 experiments of noisy slices around 0.3: the 95 % interval holds 0.3 in at least 80 % of them.
-
-    With repeats, each has its own level too; slices of one repeat alone do not show how far that is from 0.3.
-    """
-    draw = random.Random(7)
-    held = 0
-    for trial in range(150):
-        groups = []
-        for _ in range(repeats):
-            level = draw.gauss(0.3, 0.02) if repeats > 1 else 0.3
-            wholes = [draw.uniform(80, 120) for _ in range(20)]
-            groups.append(slices([whole * draw.gauss(level, 0.05) for whole in wholes], wholes))
-        interval = Resamples(groups, resamples=200, seed=trial).median(ratio).interval()
-        assert interval is not None
-        held += interval.low <= 0.3 <= interval.high
-    assert 120 <= held <= 150
+def test_an_interval_is_as_wide_as_the_deviation_of_slices_and_repeats_says(repeats: int) -> None:
+    """Of 40 slices around 5 with a variance of 2, in repeats whose levels are apart with a variance of 20: by hand."""
+    levels = [0.0] if repeats == 1 else [6.0, -6.0, 2.0, -2.0]
+    groups = [slices([5 + level + i % 5 - 2 for i in range(40)], [1.0] * 40) for level in levels]
+    interval = Resamples(groups, seed=3).pooled(ratio).interval()
+    half = 1.96 * math.sqrt((2 / 40 + 20 * (repeats > 1)) / repeats)
+    assert interval is not None and interval.estimate == 5
+    assert interval.high - interval.low == pytest.approx(2 * half, rel=0.1)
 
 
 def test_intervals_that_overlap_may_differ_all_the_same() -> None:
@@ -149,25 +125,19 @@ def test_intervals_that_overlap_may_differ_all_the_same() -> None:
 
     first, second = around(10), around(13.3)
     a, b, change = first.interval(), second.interval(), first.change_to(second)
-    assert a is not None
-    assert b is not None
-    assert a.high > b.low
-    assert change is not None
-    assert change.leaves_zero
+    assert a is not None and b is not None and a.high > b.low
+    assert change is not None and change.leaves_zero
     none_seen = first.change_to(around(11.5))
-    assert none_seen is not None
-    assert not none_seen.leaves_zero
+    assert none_seen is not None and not none_seen.leaves_zero
     assert first.change_to(around(20, n=4)) is None
 
 
-def test_few_repeats_of_the_same_are_seldom_told_apart() -> None:
-    """Two repeats a side, 3 % apart: as a plain bootstrap has it every fourth pair would differ."""
+def test_of_few_repeats_a_difference_takes_students_t() -> None:
+    """Two repeats a side: sqrt(2 / 1), and the published t of two degrees of freedom in the place of 1.96."""
     draw = random.Random(2)
-
-    def side(seed: int) -> Draws:
-        levels = [draw.gauss(1, 0.03) for _ in range(2)]
-        repeats = [slices([level * draw.gauss(1, 0.02) for _ in range(10)], [1.0] * 10) for level in levels]
-        return Resamples(repeats, resamples=200, seed=seed).median(ratio)
-
-    changes = [side(1).change_to(side(2)) for _ in range(100)]
-    assert sum(change is not None and change.leaves_zero for change in changes) <= 6
+    first, second = (Draws(0, [draw.gauss(0, 1) for _ in range(1000)], 20, repeats=2) for _ in range(2))
+    plain, change = Draws.combined(lambda a, b: b - a, first, second).interval(), first.change_to(second)
+    assert plain is not None and change is not None
+    assert (change.low, change.high) == pytest.approx(
+        [math.sqrt(2) * 4.3027 / 1.95996 * end for end in (plain.low, plain.high)], rel=1e-4
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from ground.errors import MeasurementError
 from ground.results.checks import Verdict
-from ground.results.query_records import PARTS, RecordFile
+from ground.results.query_records import PARTS, QueryRecord, RecordFile
 from ground.results.tail import KINDS, Tail, Threshold
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import row_of, tail_of, used_records
@@ -24,18 +24,22 @@ def found() -> Tail:
     return tail_of(*naps(), PLACES).tail
 
 
-def test_a_planted_nap_is_the_surplus(found: Tail) -> None:
+def tail_with(records: list[QueryRecord], count: int) -> Tail:
+    return tail_of(recorded(records, count), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
+
+
+def fast(step: int = 1, count: int = 1000) -> list[QueryRecord]:
+    return [query(step * number, 100 + number % 7) for number in range(count)]
+
+
+def test_a_planted_nap_is_the_surplus_and_rows_add_up(found: Tail) -> None:
     rows = {row.name: row for row in found.rows}
-    nap = rows["sleep in planted_nap"]
-    assert nap.share is not None and nap.share > 0.95
-    assert (nap.tail_us, nap.median_us) == (5000.0, 0.0)
+    nap, device = rows["sleep in planted_nap"], rows["device"]
+    assert nap.share is not None and nap.share > 0.95 and (nap.tail_us, nap.median_us) == (5000.0, 0.0)
     assert nap.gap is not None and nap.gap.leaves_zero
     assert (nap.gap.low, nap.gap.high) == pytest.approx((5000.0, 5000.0))
-    device = rows["device"]
     assert device.gap is not None and abs(device.gap.estimate) < 10
-
-
-def test_rows_add_up_to_the_mean_of_their_group(found: Tail) -> None:
+    # Rows add up to the mean of their group.
     assert sum(row.tail_us for row in found.rows) == pytest.approx(found.tail.mean_us, abs=0.01)
     assert sum(row.median_us for row in found.rows) == pytest.approx(found.median.mean_us, abs=0.01)
     assert found.gap is not None
@@ -84,16 +88,13 @@ def test_a_threshold_that_was_asked_for_is_no_percentile() -> None:
 
 
 def test_where_the_percentile_is_below_what_was_kept_it_is_not_called_so() -> None:
-    records = [query(number, 100 + number % 7) for number in range(1000)]
-    records += [query(number, 900, slow=True) for number in range(0, 900, 15)]
-    found = tail_of(recorded(records, 20_000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
+    found = tail_with(fast() + [query(number, 900, slow=True) for number in range(0, 900, 15)], 20_000)
     assert found.threshold.ns == 900_000 and found.threshold.quantile == pytest.approx(1 - 60 / 20_000)
     assert any("99th percentile is shorter" in note for note in found.notes)
 
 
 def test_few_slow_queries_have_no_difference() -> None:
-    records = [query(number, 100 + number % 7) for number in range(1000)] + [query(3, 900, slow=True)] * 20
-    found = tail_of(recorded(records, 1020), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
+    found = tail_with(fast() + [query(3, 900, slow=True)] * 20, 1020)
     assert found.gap is None and all(row.gap is None and row.share is None for row in found.rows)
     assert found.mix_us is None and "below 50 no difference is printed" in " ".join(found.notes)
 
@@ -103,30 +104,21 @@ def test_no_record_is_an_error_that_says_what_there_was() -> None:
         tail_of(recorded([], 0), RecordFile([], STATE_NAMES, (1, 2)), {})
 
 
-def test_a_lock_has_its_place_and_who_held_it() -> None:
-    records = [query(10 * number, 100 + number % 7) for number in range(2000)]
+def test_a_lock_has_its_place_and_who_held_it_and_small_places_of_a_kind_are_one_row() -> None:
     held = wait(10, 2010, 2012, "lock", 2, who=99)
-    records += [query(10 * number, 2100, held, slow=True) for number in range(0, 4000, 40)]
-    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
+    found = tail_with(fast(10, 2000) + [query(10 * n, 2100, held, slow=True) for n in range(0, 4000, 40)], 5000)
     (lock,) = [row for row in found.rows if row.kind == "lock"]
     assert (lock.name, lock.waker) == ("lock in Cache::Lookup", (99, 1.0))
-
-
-def test_small_places_of_a_kind_are_one_row() -> None:
-    records = [query(number, 100 + number % 7) for number in range(1000)]
     spans = [wait(10, 11, 12, "sleep", 1), wait(20, 1020, 1021, "lock", 2)]
-    records += [query(number, 2000, *spans, slow=True) for number in range(60)]
-    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
-    assert [row.name for row in found.rows if row.kind in ("lock", "sleep")] == [
-        "lock in Cache::Lookup",
-        "other sleeps",
-    ]
+    found = tail_with(fast() + [query(number, 2000, *spans, slow=True) for number in range(60)], 5000)
+    waits = [row.name for row in found.rows if row.kind in ("lock", "sleep")]
+    assert waits == ["lock in Cache::Lookup", "other sleeps"]
 
 
 def test_another_mix_is_told_from_what_is_within() -> None:
     records = [query(number, 100 + number % 7, reads=1) for number in range(1000)]
     records += [query(number, 1000, reads=1 + 4 * (number % 2), slow=True) for number in range(60)]
-    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES).tail
+    found = tail_with(records, 5000)
     assert [(row.name, row.tail_share, row.median_share) for row in found.mix] == [("1", 0.5, 1.0), ("3+", 0.5, 0.0)]
     assert found.mix_us is not None and found.within_us is not None and found.gap is not None
     assert found.mix_us + found.within_us == pytest.approx(found.gap.estimate)
@@ -140,13 +132,8 @@ def test_what_limits_the_figures_is_said() -> None:
     assert notes_of(given, sound, 600, told=True, apart=True) == []
     limited = replace(given, sample=4, still_open=3, linger_ns=2 * 10**9, waits_beyond=5, requests_beyond=1)
     said = " ".join(notes_of(limited, sound, 300, told=True, apart=True))
-    for words in (
-        "below 500 intervals are rough",
-        "3 queries had not ended 2.0 s after",
-        "1/4",
-        "6 waits and requests",
-    ):
-        assert words in said
+    words = ("below 500 intervals are rough", "3 queries had not ended 2.0 s after", "1/4", "6 waits and requests")
+    assert all(one in said for one in words)
     (short,) = notes_of(given, sound, 300, told=False, apart=True)
     assert "too short for an interval" in short
 
@@ -163,22 +150,25 @@ def test_the_longest_are_told_from_their_begin() -> None:
 def test_stacks_of_a_group_are_in_ns_a_query() -> None:
     given, file = naps()
     used = used_records(given, file, PLACES)
-    slow = dict(
-        line.rsplit(" ", 1)
-        for line in folded_time(used, [], Undisturbed(0.0, 0), PLACES, file.states, 4_000_000, None).splitlines()
+
+    def stacks(ran: list[QueryRecord], *bounds: int | None) -> dict[str, int]:
+        text = folded_time(used, ran, Undisturbed(0.0, 0), PLACES, file.states, *bounds)  # type: ignore[arg-type]
+        return {stack: int(ns) for stack, ns in (line.rsplit(" ", 1) for line in text.splitlines())}
+
+    slow = stacks([], 4_000_000, None)
+    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];waits: sleep"] == 5_000_000
+    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];run queue"] == 5000
+    median = stacks([], 0, 1_000_000)
+    assert (
+        not any("planted_nap" in stack for stack in median) and "start;Get;pread64;io_schedule_[k];waits: io" in median
     )
-    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];waits: sleep"] == "5000000"
-    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];run queue"] == "5000"
-    median = folded_time(used, [], Undisturbed(0.0, 0), PLACES, file.states, 0, 1_000_000)
-    assert "planted_nap" not in median and "start;Get;pread64;io_schedule_[k];waits: io" in median
     # Without samples the time on the CPU has no stack; with them it is spread over theirs.
-    assert int(slow["on-CPU"]) == pytest.approx(35_500, abs=100)
+    assert slow["on-CPU"] == pytest.approx(35_500, abs=100)
     ran = [query(0, 5200, *[sample(at, 4 + at % 2) for at in range(1, 5)]), query(0, 100, sample(9, 5))]
-    text = folded_time(used, ran, Undisturbed(0.0, 0), PLACES, file.states, 4_000_000, None)
-    lines = dict(line.rsplit(" ", 1) for line in text.splitlines())
-    assert "on-CPU" not in lines
-    spread = [int(lines["start;Get;crc32c;on-CPU"]), int(lines["start;Get;pread64;vfs_read_[k];on-CPU"])]
-    assert spread == pytest.approx([int(slow["on-CPU"]) / 2] * 2, abs=1)
+    spread = stacks(ran, 4_000_000, None)
+    assert "on-CPU" not in spread
+    of_cpu = [spread["start;Get;crc32c;on-CPU"], spread["start;Get;pread64;vfs_read_[k];on-CPU"]]
+    assert of_cpu == pytest.approx([slow["on-CPU"] / 2] * 2, abs=1)
 
 
 def test_a_wait_beyond_the_record_and_one_without_a_stack_have_rows() -> None:

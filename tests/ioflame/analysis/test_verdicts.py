@@ -4,22 +4,19 @@ from typing import Any
 
 import pytest
 
+from ground.results.categories import Category
 from ground.results.checks import Verdict, worst
 from ground.results.database_facts import DatabaseFacts
-from ground.results.record import ProfileFacts, RunRecord, Unobserved
+from ground.results.record import Expectation, ProfileFacts, RunRecord, Unobserved
+from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from ioflame.analysis.checks.whole_run import run_checks
 from tests.records import profile_facts, run_record, window
+from workloads.engines.rocksdb.engine import RocksDB
 
 
-def good_profile(**changes: object) -> ProfileFacts:
-    given: dict[str, Any] = {
-        "event": "cycles",
-        "scope": "process",
-        "samples": 5_000,
-        "weight": 10**9,
-        "report_weight": 10**9,
-    }
-    return profile_facts(**{**given, **changes})
+def good_profile(**changes: Any) -> ProfileFacts:
+    good: dict[str, Any] = {"scope": "process", "samples": 5_000, "weight": 10**9, "report_weight": 10**9}
+    return profile_facts(**{"event": "cycles", **good, **changes})
 
 
 def record(**changes: object) -> RunRecord:
@@ -43,10 +40,10 @@ def test_a_good_run_has_nothing_to_mend() -> None:
     assert {check.verdict for check in run_checks(record(), {})} == {Verdict.OK}
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(True, Verdict.FAILED), (False, Verdict.WARN)])
-def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run(asked: bool, expected: Verdict) -> None:
-    lost = Unobserved("ladder", "ioflame-ebpf is not built", "make setup", asked)
-    assert verdict(record(unobserved=[lost]), "ladder") is expected
+def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run() -> None:
+    for asked, expected in ((True, Verdict.FAILED), (False, Verdict.WARN)):
+        lost = Unobserved("ladder", "ioflame-ebpf is not built", "make setup", asked)
+        assert verdict(record(unobserved=[lost]), "ladder") is expected
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,7 @@ def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run(asked: bool,
         ({"unit": "ns", "coverage": 1.48}, "coverage", Verdict.WARN),
     ],
 )
-def test_a_flaw_of_the_profile_is_seen(changes: dict[str, object], name: str, expected: Verdict) -> None:
+def test_a_flaw_of_the_profile_is_seen(changes: dict[str, Any], name: str, expected: Verdict) -> None:
     assert verdict(record(profile=good_profile(**changes)), name) is expected
 
 
@@ -93,34 +90,18 @@ def test_of_copied_stacks_that_are_incomplete_the_reason_is_told() -> None:
     assert "CALLGRAPH=fp" in check.mend
 
 
-@pytest.mark.parametrize(
-    ("ghz", "nominal", "expected"),
-    [
-        (2.9, "3.80", Verdict.WARN),  # a governor that saves power
-        (3.7, "3.80", Verdict.OK),
-        (5.1, "3.80", Verdict.OK),  # boost
-        (9.9, "3.80", Verdict.WARN),  # cycles of other processes
-        (1.0, "", Verdict.OK),
-    ],
-)
-def test_a_clock_far_from_nominal_is_seen(ghz: float, nominal: str, expected: Verdict) -> None:
-    made = record(profile=good_profile(ghz=ghz))
-    made.host = {"nominal_ghz": nominal}
-    assert verdict(made, "effective clock") is expected
+def test_a_clock_far_from_nominal_is_seen() -> None:
+    # Of a governor that saves power, a nominal one, boost, cycles of other processes.
+    for ghz, nominal, doubted in ((2.9, "3.80", True), (3.7, "3.80", False), (5.1, "3.80", False), (9.9, "3.80", True),
+                                  (1.0, "", False)):  # fmt: skip
+        made = record(profile=good_profile(ghz=ghz))
+        made.host = {"nominal_ghz": nominal}
+        assert verdict(made, "effective clock") is (Verdict.WARN if doubted else Verdict.OK)
 
 
 def test_background_work_during_reads_is_seen() -> None:
     assert verdict(record(), "background threads", background=2_000_000) is Verdict.WARN
     assert verdict(record(), "background threads", background=900_000) is Verdict.OK
-
-
-def test_reads_that_found_nothing_fail_the_run() -> None:
-    assert verdict(record(engine_result={"found": 9.0, "reads": 10.0}), "keys found") is Verdict.FAILED
-    assert verdict(record(engine_result={}), "keys found") is Verdict.WARN
-
-
-def test_a_cache_too_large_for_the_data_is_seen() -> None:
-    assert verdict(record(database=DatabaseFacts(data_bytes=1000, cache_size=100)), "IO-bound") is Verdict.WARN
 
 
 def test_two_accounts_of_cpu_time_must_agree() -> None:
@@ -177,3 +158,63 @@ def test_reads_of_others_and_drift_are_seen() -> None:
     assert verdict(record(windows=halting), "observer") is Verdict.OK
     stolen = [window("plain", queries=1000, steal_ns=10**8)]
     assert verdict(record(windows=stolen), "steal") is Verdict.WARN
+
+
+# ---- of an LSM tree --------------------------------------------------------------------------------------------------
+TWO = "L6 8 files 333 MiB, L7 73 files 3801 MiB"
+ONE = "L7 81 files 4134 MiB"
+QUIET = "Cumulative compaction: 0.00 GB write, 0.00 MB/s write, 0.00 GB read\n"
+
+
+def of_tree(
+    before: str, after: str | None, levels: str, log: str = QUIET, written: int = 0, entries: str = "0", l0: str = "0"
+) -> dict[str, Verdict]:
+    record = run_record(expected=Expectation(levels))
+    record.windows = [window("plain", process_write_bytes=written)]
+    record.database = DatabaseFacts(levels=before, memtable_entries=int(entries), l0_files=int(l0), levels_after=after)
+    return {check.name: check.verdict for check in tree_proofs(record, RocksDB().compacted_gb(log))}
+
+
+def test_a_tree_proves_itself_where_it_has_the_levels_that_it_should() -> None:
+    assert set(of_tree(TWO, TWO, "several").values()) == {Verdict.OK}
+    assert set(of_tree(ONE, ONE, "one").values()) == {Verdict.OK}
+    assert set(of_tree(TWO, TWO, "any").values()) == {Verdict.OK}
+    for before, levels in ((ONE, "several"), (TWO, "one"), ("", "one")):
+        assert of_tree(before, before, levels)["LSM tree"] is Verdict.FAILED
+
+
+def test_what_lies_above_the_levels_is_seen() -> None:
+    assert of_tree(TWO, TWO, "several", entries="3")["memtable and L0"] is Verdict.FAILED
+    assert of_tree(TWO, TWO, "several", l0="2")["memtable and L0"] is Verdict.FAILED
+    assert of_tree(TWO, TWO, "any", l0="2")["memtable and L0"] is Verdict.WARN
+
+
+def test_a_tree_that_changed_while_it_was_read_fails() -> None:
+    assert of_tree(TWO, ONE, "several")["levels after"] is Verdict.FAILED
+    assert of_tree(TWO, None, "several")["levels after"] is Verdict.WARN
+    busy = QUIET.replace("0.00 GB write", "0.31 GB write")
+    assert of_tree(TWO, TWO, "several", busy)["compaction in the log"] is Verdict.FAILED
+    assert of_tree(TWO, TWO, "several", "")["compaction in the log"] is Verdict.WARN
+    assert of_tree(TWO, TWO, "several", written=64 << 20)["writes while reading"] is Verdict.FAILED
+
+
+def test_why_the_log_says_nothing_of_compactions() -> None:
+    """A killed engine has not printed its statistics; only one that exited by itself can have printed other ones."""
+    record = run_record()
+    record.windows, record.database = [window("plain")], DatabaseFacts(levels=ONE, levels_after=ONE)
+
+    def means() -> str:
+        return next(check.means for check in tree_proofs(record, None) if check.name == "compaction in the log")
+
+    assert means() == "the client did not exit by itself, and it prints its statistics when it does"
+    record.engine_result = {"operations": 1000.0}
+    assert means() == "this build prints other statistics"
+    assert not list(tree_proofs(run_record(), 0.0))  # never looked at
+
+
+def test_filters_that_were_to_go_unused_have_no_weight() -> None:
+    def rows(share: float) -> list[Category]:
+        return [Category("bloom", "", 1, share, 1), Category("other", "", 99, 100 - share, 99)]
+
+    assert filter_proof(rows(0.02), "bloom").verdict is Verdict.OK
+    assert filter_proof(rows(3.6), "bloom").verdict is Verdict.FAILED

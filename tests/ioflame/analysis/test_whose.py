@@ -78,22 +78,16 @@ def test_what_lies_there_is_told_although_direct_reads_begin_early(offset: int, 
     assert one(row(offset=offset, bytes=size))[3] == holds
 
 
-def test_what_is_no_file_of_the_database_is_of_its_process_or_of_others() -> None:
+def test_whose_it_is_without_a_file_of_the_database() -> None:
     assert one(row(file=2)) == ("process", "", None, "")
     assert one(row(file=2, submitter=0, thread=3)) == ("others", "", None, "")
     # Written later by the kernel: whose it was is not known any more, but it is no file of the database.
     assert one(row(file=2, submitter=2, thread=2, found=0, operation=1)) == ("others", "", None, "")
     assert sorted_(row(file=2)).files[0].name == "/home/x"
-
-
-def test_the_database_s_files_are_its_own_whoever_asks() -> None:
-    found = sorted_(row(submitter=0, thread=3), row(), row(submitter=2, thread=2, operation=1, found=0))
-    assert {(one.submitter, one.owner, one.requests) for one in found.rows} == {
-        ("others", "database", 1), ("process", "database", 1), ("kernel", "database", 1),
-    }  # fmt: skip
-
-
-def test_what_has_no_file() -> None:
+    # A tree that a file system keeps as a file without a name.
+    assert one(row(found=0, file=3, flags=META)) == ("file system", "metadata", None, "")
+    unnamed = sorted_(row(found=0, file=3))
+    assert (unnamed.unnamed, unnamed.rows[0].owner) == (1, "process")
     nothing = {"file": NOTHING}
     assert one(row(found=2, flags=META, **nothing)) == ("file system", "metadata", None, "")
     assert one(row(found=2, submitter=2, thread=4, operation=1, **nothing)) == ("file system", "journal", None, "")
@@ -103,10 +97,11 @@ def test_what_has_no_file() -> None:
     assert one(row(found=4, submitter=2, thread=2, **nothing)) == ("others", "swap", None, "")
     assert one(row(found=5, **nothing)) == ("unknown", "", None, "")
     assert one(row(found=5, submitter=0, thread=3, **nothing)) == ("others", "", None, "")
-    # A tree that a file system keeps as a file without a name.
-    assert one(row(found=0, file=3, flags=META)) == ("file system", "metadata", None, "")
-    unnamed = sorted_(row(found=0, file=3))
-    assert (unnamed.unnamed, unnamed.rows[0].owner) == (1, "process")
+    # The database's files are its own, whoever asks.
+    found = sorted_(row(submitter=0, thread=3), row(), row(submitter=2, thread=2, operation=1, found=0))
+    assert {(one.submitter, one.owner, one.requests) for one in found.rows} == {
+        ("others", "database", 1), ("process", "database", 1), ("kernel", "database", 1),
+    }  # fmt: skip
 
 
 def test_a_file_that_was_moved_is_under_the_level_that_it_had_then() -> None:

@@ -27,7 +27,7 @@ from ioflame.present.stacks import Source, read_source, read_stacks, write_pprof
 from ioflame.stages.queries import queries_each_second
 from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
-from ioflame.store.runs import run_name, run_tables, utc
+from ioflame.store.runs import run_name, utc
 from tests.ground.results.test_older_runs import KEPT
 from tests.ioflame.store.stored import made_run
 from tests.records import run_record
@@ -148,20 +148,16 @@ def test_folded_text_of_a_run_is_told_from_that_of_others(made: Run, tmp_path: P
     assert (tmp_path / "out.pb.gz").read_bytes()[:2] == b"\x1f\x8b"
 
 
-@pytest.mark.parametrize(
-    ("data", "event", "error", "says"),
-    [
+def test_what_cannot_be_drawn_is_refused_in_words() -> None:
+    refused: tuple[tuple[bytes, str | None, type[Exception], str], ...] = (
         (b" \n", None, MeasurementError, "the input is empty"),
         (b"a;b 1\n", "cycles", UsageError, "folded text has no event"),
         (b"a;b 1 2\nc;d 3 4\n", None, UsageError, "every line ends in two numbers"),
         (b"PERFILE2" + bytes(200), None, UsageError, "which a pipe cannot reach"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_in_words(
-    data: bytes, event: str | None, error: type[Exception], says: str
-) -> None:
-    with pytest.raises(error, match=says):
-        read_stacks(Source("-", data), event, None, "owner")
+    )
+    for data, event, error, says in refused:
+        with pytest.raises(error, match=says):
+            read_stacks(Source("-", data), event, None, "owner")
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_source("/no/such")
 
@@ -188,17 +184,6 @@ def test_comparisons_stand_beside_each_other_where_they_have_one_base(tmp_path: 
     arms = [replace(arm, name="base" if arm.name == "A" else arm.name) for arm in shown.record.arms]
     with pytest.raises(UsageError, match="the comparisons have different bases: A, base"):
         beside([pairs[0], (replace(shown.record, arms=arms), shown.verdicts)])
-
-
-def test_rows_of_a_run_for_the_store_add_up_to_its_record(made: Run) -> None:
-    rows = run_tables(made).rows
-    facts = made.record.profile
-    assert facts is not None and sum(row["weight"] for row in rows["samples"]) == facts.weight
-    assert [row["kind"] for row in rows["windows"]] == [window.kind for window in made.record.windows]
-    assert len(rows["seconds"]) == len(made.series()) and rows["runs"][0]["label"] == "7.8.3"
-    figures = {row["metric"]: row["value"] for row in rows["figures"]}
-    plain = [window.counters for window in made.record.windows if window.kind == "plain"]
-    assert figures["cpuPer"] == pytest.approx(sum(c.cpu_ns for c in plain) / 1e3 / sum(c.queries or 0 for c in plain))
 
 
 def test_a_run_has_one_name_in_every_store_and_one_clock() -> None:

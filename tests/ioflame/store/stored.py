@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 from ground.results.comparison import ComparisonRun
 from ground.results.profile import read_profile
 from ground.results.run import Run
-from ground.results.store.database import Store
+from ground.results.store.database import RunTables, Store
+from ground.results.store.ids import FrameTable
 from ground.system.atomic_files import write_json
 from ioflame.stages.comparison import verdicts_of
 from tests.records import profile_facts
@@ -37,9 +36,23 @@ def made_run(out: Path, pid: int, version: str = "7.8.3", slower: int = 0) -> Ru
     return run
 
 
-def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "ioflame.cli", "store", *map(str, arguments)]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+def small_run(store: Store, weight: int, label: str = "7.8.3") -> str:
+    """The name of a run in the store, of one sample of that weight."""
+    tables, frames = RunTables(f"run{weight}", "2026-11-20"), FrameTable()
+    high, low = frames.stack([frames.frame("main")])
+    tables.add("runs", created="2026-11-20T00:00:00", test="small", label=label, host="h", probability=1.0)
+    tables.add("samples", event="cpu-clock", unit="ns", stack_hi=high, stack_lo=low, weight=weight, samples=1)
+    tables.rows["frames"], tables.rows["stacks"] = list(frames.frames.values()), list(frames.stacks.values())
+    assert store.add(tables)
+    return tables.run
+
+
+def stored(directory: Path, *small: int) -> Store:
+    """A store of small runs."""
+    store = Store(directory, create=True)
+    for weight in small:
+        small_run(store, weight)
+    return store
 
 
 def weights(store: Store) -> dict[str, tuple[int, int]]:

@@ -46,9 +46,11 @@ def test_a_run_is_an_operation_of_an_arm_with_its_range(tmp_path: Path) -> None:
     instructions = figures["instructions"]
     assert [instructions[name] for name in ("low", "value", "high", "n")] == [13_400.0, 13_401.0, 13_402.0, 3]
     assert figures["mispredictions"]["value"] == 50.0
+    # An operation that a release lacks is no run.
+    assert len(counted_tables(directory_of(tmp_path / "lacking", (*GET[:-1], 0.0)))) == len(VERSIONS) - 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_version_that_takes_more_is_named_without_a_repeat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,11 +69,3 @@ def test_a_version_that_takes_more_is_named_without_a_repeat(
     assert store.check() == []
     assert cli.main(["history", str(store.directory), "--metric=instructions"]) == 0
     assert "worse     get counted" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_an_operation_that_a_release_lacks_is_no_run(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", create=True)
-    added = add_to_store(store, directory_of(tmp_path / "count", (*GET[:-1], 0.0)))
-    assert len(added.new) == len(VERSIONS) - 1
-    assert add_to_store(store, tmp_path / "count").new == []

@@ -15,10 +15,10 @@ import pytest
 from ground.results.run import Run
 from ground.results.store.database import Store
 from ground.results.store.parquet_files import writing
+from ioflame import cli
 from ioflame.store.add import add_to_store
-from tests.ioflame.store.stored import command, made_run, weights
-
-pytestmark = pytest.mark.slow
+from tests.ioflame.store.stored import small_run, stored, weights
+from tests.places import ROOT
 
 
 def _flip(path: Path) -> None:
@@ -31,53 +31,45 @@ def _foreign(path: Path) -> None:
     duckdb.connect().execute(f"COPY (SELECT 1 AS weight) TO '{path}' (FORMAT parquet)")
 
 
-def _newer(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b"v1:samples;", b"v2:samples;"))
+# What makes a file of samples or of runs unreadable, by the reason that is told.
+DAMAGE: tuple[tuple[str, str, Callable[[Path], object]], ...] = (
+    ("samples", "cut short", lambda path: path.write_bytes(path.read_bytes()[:-20])),
+    ("samples", "it is cut short", lambda path: path.write_bytes(b"")),
+    ("samples", "no Parquet file", lambda path: path.write_text("notes about this run")),
+    ("samples", "another program wrote it", _foreign),
+    ("samples", "schema 2, of a newer ioflame",
+     lambda path: path.write_bytes(path.read_bytes().replace(b"v1:samples;", b"v2:samples;"))),
+    ("samples", "it holds runs and lies among samples",
+     lambda path: shutil.copy(next(path.parents[2].glob(f"runs/*/{path.name}")), path)),
+    ("samples", "it is damaged", _flip),
+    ("runs", "it is damaged", _flip),
+)  # fmt: skip
 
 
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-20]),
-    "it is cut short": lambda path: path.write_bytes(b""),
-    "no Parquet file": lambda path: path.write_text("notes about this run"),
-    "another program wrote it": _foreign,
-    "schema 2, of a newer ioflame": _newer,
-    "it holds windows and lies among samples": lambda path: shutil.copy(
-        next(path.parents[2].glob(f"windows/*/{path.name}")), path
-    ),
-    "it is damaged": _flip,
-}
-
-
-@pytest.mark.parametrize("why", DAMAGE)
-def test_a_file_that_is_not_whole_is_named_and_left_out(store: Store, why: str) -> None:
-    before = weights(store)
-    broken = sorted(store.directory.glob("v1/samples/*/*.parquet"))[0]
-    DAMAGE[why](broken)
+def test_files_that_are_not_whole_are_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = stored(tmp_path / "store", *range(100, 101 + len(DAMAGE)))
+    names = sorted(weights(store))
+    broken = {}
+    for name, (table, why, damage) in zip(names, DAMAGE, strict=False):
+        (path,) = store.directory.glob(f"v1/{table}/*/{name}.parquet")
+        damage(path)
+        broken[path] = why
     again = Store(store.directory)
-    assert weights(again) == {run: sums for run, sums in before.items() if run != broken.stem}
-    assert [one.path for one in again.skipped] == [broken] and why in again.skipped[0].why
-    assert any(str(broken) in line for line in again.check())
+    assert weights(again) == {names[-1]: (100 + len(DAMAGE), 1)}
+    assert {one.path for one in again.skipped} == broken.keys()
+    assert all(broken[one.path] in one.why for one in again.skipped)
+    told = again.check()
+    assert all(any(str(path) in line for line in told) for path in broken)
+    # The commands print rows, and what they left out.
+    assert cli.main(["store", "sql", str(store.directory), "SELECT count(*) AS n FROM samples"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "n\n1\n" and all(f"skipped {path}: " in printed.err for path in broken)
+    assert cli.main(["store", "check", str(store.directory)]) == 1
+    out = capsys.readouterr().out
+    assert all(str(path) in out for path in broken)
 
 
-def test_a_run_whose_own_row_is_damaged_is_left_out(store: Store) -> None:
-    before = weights(store)
-    broken = sorted(store.directory.glob("v1/runs/*/*.parquet"))[0]
-    _flip(broken)
-    again = Store(store.directory)
-    assert weights(again) == {run: sums for run, sums in before.items() if run != broken.stem}
-    assert [one.path for one in again.skipped] == [broken]
-
-
-def test_the_command_prints_rows_and_what_it_left_out(store: Store) -> None:
-    broken = sorted(store.directory.glob("v1/samples/*/*.parquet"))[0]
-    broken.write_bytes(b"")
-    done = command("sql", store.directory, "SELECT count(*) AS n FROM runs")
-    assert (done.returncode, done.stdout) == (0, "n\n4\n")
-    assert f"skipped {broken}: it is cut short" in done.stderr
-    done = command("check", store.directory)
-    assert done.returncode == 1 and str(broken) in done.stdout
-
-
+@pytest.mark.long
 def test_writers_beside_each_other_and_their_sums(runs: list[Run], tmp_path: Path) -> None:
     place = tmp_path / "store"
     argv = [sys.executable, "-m", "ioflame.cli", "store", "add", str(place)]
@@ -90,58 +82,48 @@ def test_writers_beside_each_other_and_their_sums(runs: list[Run], tmp_path: Pat
     assert store.check() == []
 
 
-def test_killed_in_the_middle_of_an_add(runs: list[Run], tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", create=True)
-    add_to_store(store, runs[0].directory)
-    before = weights(store)
-    argv = [sys.executable, "-m", "ioflame.cli", "store", "add", str(store.directory), str(runs[1].directory)]
-    writer = subprocess.Popen(argv)
-    tables = store.directory / "v1"
-    # The first file of the second run is there: runs, which makes it one, is written last.
-    while len(list(tables.glob("*/*/*"))) <= len(list(tables.glob(f"*/*/{next(iter(before))}.*"))):
-        assert writer.poll() is None
-    writer.send_signal(signal.SIGKILL)
-    writer.wait()
-    after = Store(store.directory)
-    assert weights(after) == before
-    told = after.check()
-    assert told and all("never added whole" in line or "was killed" in line for line in told)
-    add_to_store(after, runs[1].directory)
-    assert len(weights(after)) == 2
-    after.compact()
-    assert len(weights(after)) == 2 and Store(store.directory).check() == []
-
-
-# Where a merge is killed: before its first file has its name, and before the first that it replaced is gone.
+# Where a writer is killed: before the file that makes a run of the others, before a merge's first file has its name,
+# and before the first that it replaced is gone.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 from ground.results.store import database
-die, unlink = lambda *_: os.kill(os.getpid(), signal.SIGKILL), Path.unlink
-if sys.argv[2] == "before":
+from tests.ioflame.store.stored import small_run
+die, replace, unlink = lambda *_: os.kill(os.getpid(), signal.SIGKILL), Path.replace, Path.unlink
+store, point = database.Store(Path(sys.argv[1])), sys.argv[2]
+if point == "add":
+    Path.replace = lambda path, to: die() if to.parents[1].name == "runs" else replace(path, to)
+    small_run(store, 4)
+elif point == "before":
     database.put_in_place = die
 else:
     Path.unlink = lambda path, missing_ok=False: die() if path.suffix == ".parquet" else unlink(path, missing_ok)
-database.Store(Path(sys.argv[1])).compact()
+store.compact()
 """
 
 
-@pytest.mark.parametrize("point", ["before", "after"])
-def test_what_a_killed_merge_leaves_is_named_and_taken_away_by_the_next(store: Store, point: str) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["add", "before", "after"])
+def test_what_a_killed_writer_leaves_is_named_and_taken_away_by_the_next(tmp_path: Path, point: str) -> None:
+    store = stored(tmp_path / "store", 1, 2, 3)
     before, tables = weights(store), store.directory / "v1"
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(store.directory), point], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(store.directory), point], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
     again = Store(store.directory)
-    left = {line.rpartition(": ")[2] for line in again.check() if "writer that was killed" in line}
-    (listed,) = tables.rglob("*.replaces.json")
-    if point == "before":
-        assert left == {str(path) for path in (listed, *tables.rglob("*.part"))} and len(left) == 2
+    told = again.check()
+    left = {line.rpartition(": ")[2] for line in told if "writer that was killed" in line}
+    if point == "add":
+        assert told and all("never added whole" in line or "was killed" in line for line in told)
     else:
-        assert left == {str(path) for path in listed.parent.glob("*.parquet") if not path.stem.startswith("merged-")}
+        (listed,) = tables.rglob("*.replaces.json")
+        merged = {str(path) for path in listed.parent.glob("*.parquet") if not path.stem.startswith("merged-")}
+        assert left == (merged if point == "after" else {str(one) for one in (listed, *tables.rglob("*.part"))})
+        # One that writes now has not been killed.
+        with writing(tables):
+            assert again.check() == []
     assert weights(again) == before
-    # One that writes now has not been killed.
-    with writing(tables):
-        assert again.check() == []
+    if point == "add":
+        before[small_run(again, 4)] = (4, 1)
     again.compact()
     assert weights(again) == before and again.check() == []
     assert not list(tables.rglob("*.part"))
@@ -149,28 +131,27 @@ def test_what_a_killed_merge_leaves_is_named_and_taken_away_by_the_next(store: S
     assert weights(Store(store.directory)) == before
 
 
-def test_what_is_copied_again_after_merges_counts_once(store: Store, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_what_is_copied_again_after_merges_counts_once(tmp_path: Path) -> None:
     """A host's store is copied into one of many, every night, and merged there."""
-    central = Store(shutil.copytree(store.directory, tmp_path / "central"))
+    store, central = (stored(tmp_path / name, 1, 2) for name in ("store", "central"))
     expected = weights(store)
-    for night in range(3):
+    for night in (3, 4):
         central.compact()
-        (name,) = add_to_store(central, made_run(tmp_path / "more", 200 + night).directory).new
-        expected[name] = weights(central)[name]
+        expected[small_run(central, night)] = (night, 1)
         shutil.copytree(store.directory, central.directory, dirs_exist_ok=True)
-        again = Store(central.directory)
-        assert weights(again) == expected
-    again.compact()
-    assert weights(again) == expected and again.check() == []
+        central = Store(central.directory)
+        assert weights(central) == expected
+    central.compact()
+    assert weights(central) == expected and central.check() == []
 
 
-def test_stores_that_were_both_merged_count_what_they_share_once(runs: list[Run], tmp_path: Path) -> None:
-    """Runs 0 to 2 in one, 1 to 3 in the other: what merges wrote is copied both ways."""
-    one, other = (Store(tmp_path / name, create=True) for name in ("one", "other"))
-    for store, some in ((one, runs[:3]), (other, runs[1:])):
-        for run in some:
-            add_to_store(store, run.directory)
-        store.compact()
+@pytest.mark.long
+def test_stores_that_were_both_merged_count_what_they_share_once(tmp_path: Path) -> None:
+    """What merges wrote is copied both ways."""
+    one, other = stored(tmp_path / "one", 1, 2, 3), stored(tmp_path / "other", 2, 3, 4)
+    one.compact()
+    other.compact()
     expected = weights(one) | weights(other)
     shutil.copytree(one.directory, other.directory, dirs_exist_ok=True)
     shutil.copytree(other.directory, one.directory, dirs_exist_ok=True)
@@ -184,18 +165,19 @@ def test_stores_that_were_both_merged_count_what_they_share_once(runs: list[Run]
     assert weights(Store(other.directory)) == expected and Store(other.directory).check() == []
 
 
-def test_what_counts_twice_is_named(store: Store) -> None:
+def test_what_counts_twice_is_named(tmp_path: Path) -> None:
     """A run in the files of two days, which no merge of ours makes; and a merged file without its list."""
-    before = weights(store)
+    store = stored(tmp_path / "store", 1, 2)
     whole = sorted(store.directory.glob("v1/samples/*/*.parquet"))[0]
-    (whole.parents[1] / "day=2020-01-01").mkdir()
-    shutil.copy(whole, whole.parents[1] / "day=2020-01-01" / "another.parquet")
+    twice = whole.parents[1] / "day=2020-01-01" / "another.parquet"
+    twice.parent.mkdir()
+    shutil.copy(whole, twice)
     assert Store(store.directory).check() == [f"samples of {whole.stem} is in several files: rm it, and add it again"]
-    (whole.parents[1] / "day=2020-01-01" / "another.parquet").unlink()
+    twice.unlink()
     store.compact()
     next(whole.parent.glob("*.replaces.json")).unlink()
     again = Store(store.directory)
-    assert weights(again) == {} and "copied in part" in again.skipped[0].why and before
+    assert weights(again) == {} and "copied in part" in again.skipped[0].why
 
 
 TABLE = "test\tversion\tops_sec\n" + "".join(f"readrandom.t4\t{version}\t1000\n" for version in ("10.5.1", "10.6.2"))
@@ -205,6 +187,7 @@ def _counts(store: Store) -> list[tuple[object, ...]]:
     return store.query("SELECT label, count(*) FROM runs JOIN figures USING (run) GROUP BY label ORDER BY label").rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("merged", [False, True])
 def test_a_row_of_a_table_that_was_removed_stays_removed(tmp_path: Path, merged: bool) -> None:
     """The nightly copy brings the table back whole; another host's store lacks another row of it."""
@@ -231,6 +214,7 @@ def test_a_row_of_a_table_that_was_removed_stays_removed(tmp_path: Path, merged:
     assert _counts(store) == [("10.6.2", 2), ("9.9.3", 1)] and store.check() == []
 
 
+@pytest.mark.long
 def test_a_merged_table_is_removed_whole_and_may_be_added_again(tmp_path: Path) -> None:
     (tmp_path / "report.tsv").write_text(TABLE)
     store = Store(tmp_path / "s", create=True)
@@ -252,6 +236,7 @@ def test_a_merged_table_is_removed_whole_and_may_be_added_again(tmp_path: Path) 
             half.remove(row)
 
 
+@pytest.mark.long
 @pytest.mark.needs("unshare")
 def test_a_full_disk_leaves_what_was_there(runs: list[Run], tmp_path: Path) -> None:
     """A tmpfs of our own: the second run does not fit."""

@@ -60,9 +60,11 @@ def pyroscope(status: int = 200) -> Iterator[tuple[str, list[Ingest]]]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", seen
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", seen
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_run_goes_to_pyroscope_with_its_labels_time_and_rate(
@@ -111,6 +113,7 @@ def test_an_imported_profile_is_sent_as_it_came_and_a_refusal_is_told(tmp_path: 
         push_run(store, name, "localhost:4040")
 
 
+@pytest.mark.long
 def test_hosts_of_several_zones_are_on_one_clock(tmp_path: Path) -> None:
     """The same moment in UTC and in Tokyo, and the newest run of all, whose clock in Honolulu shows the day before."""
     store, names = Store(tmp_path / "s", create=True), []
@@ -136,6 +139,7 @@ def test_hosts_of_several_zones_are_on_one_clock(tmp_path: Path) -> None:
         add_to_store(store, run.directory)
 
 
+@pytest.mark.long
 def test_the_file_that_a_scraper_fetches_is_the_newest_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, served = Store(tmp_path / "s", create=True), tmp_path / "latest.pb.gz"
     export = ["store", "export", str(store.directory), "latest", "-o", str(served)]

@@ -18,24 +18,16 @@ import pytest
 
 from ground.results.store.database import Store, stored_query
 from ioflame.store.add import add_to_store
-from tests.ioflame.analysis.test_fleet import Fleet
+from tests.ioflame.analysis.fleets import Fleet
 from tests.ioflame.store.stored import made_comparison, made_run
 
 # With what is asked of the store below: versions of two services and of a comparison.
 QUESTIONS = (
-    "FROM latest",
-    "FROM builds",
-    "FROM relative_qps",
-    "FROM cpu_per_query",
-    "FROM us_per_query",
-    "FROM noise",
-    "FROM cpu_hours",
-    "FROM stack_costs('7.8.3', '9.0.1')",
-    "FROM frames_by_difference('7.8.3', '9.0.1')",
-    "FROM frames_by_difference('1.0', '2.0')",
-    "FROM stacks_through('9.0.1', 'eng::Cache::Lookup')",
+    "FROM latest", "FROM builds", "FROM relative_qps", "FROM cpu_per_query", "FROM us_per_query", "FROM noise",
+    "FROM cpu_hours", "FROM stack_costs('7.8.3', '9.0.1')", "FROM frames_by_difference('7.8.3', '9.0.1')",
+    "FROM frames_by_difference('1.0', '2.0')", "FROM stacks_through('9.0.1', 'eng::Cache::Lookup')",
     "FROM stacks_through('2.0', 'Cache::Lookup')",
-)
+)  # fmt: skip
 # A process of its own: Spark's JVM ends with it.
 ASK = """
 import json, sys

@@ -28,16 +28,10 @@ from ioflame.store.history import read_history
 from tests.ioflame.store.stored import made_comparison, made_run, weights
 from tests.places import ROOT
 
-pytestmark = pytest.mark.slow
-
 FIGURES = (
-    "FROM relative_qps",
-    "FROM us_per_query",
-    "FROM noise",
-    "FROM latest",
-    "FROM frames_by_difference('7.8.3', '9.0.1')",
-    "FROM stacks_through('9.0.1', 'eng::Cache::Lookup')",
-)
+    "FROM relative_qps", "FROM us_per_query", "FROM noise", "FROM latest",
+    "FROM frames_by_difference('7.8.3', '9.0.1')", "FROM stacks_through('9.0.1', 'eng::Cache::Lookup')",
+)  # fmt: skip
 
 
 def test_totals_are_those_of_run_json_to_the_unit(runs: list[Run], store: Store) -> None:
@@ -52,14 +46,12 @@ def test_totals_are_those_of_run_json_to_the_unit(runs: list[Run], store: Store)
     seconds = store.query("SELECT sum(cpu_ns)::BIGINT, count(*) FROM seconds").rows
     assert seconds == [(sum(one.counters.cpu_ns for run in runs for one in run.series()), 22 * len(runs))]
     assert store.check() == []
+    # A run that is added again changes nothing.
+    before = sorted(store.directory.rglob("*"))
+    assert add_to_store(store, runs[0].directory).new == [] and sorted(store.directory.rglob("*")) == before
 
 
-def test_a_run_that_is_added_again_changes_nothing(runs: list[Run], store: Store) -> None:
-    before = sorted(path for path in store.directory.rglob("*"))
-    assert add_to_store(store, runs[0].directory).new == []
-    assert sorted(path for path in store.directory.rglob("*")) == before
-
-
+@pytest.mark.long
 def test_every_table_can_be_made_without_the_run_directory(runs: list[Run], tmp_path: Path) -> None:
     copies = [tmp_path / run.directory.name for run in runs]
     store = Store(tmp_path / "store", create=True)
@@ -101,6 +93,7 @@ def test_the_views_are_hand_arithmetic(runs: list[Run], store: Store) -> None:
     assert sorted(us) == [("7.8.3", pytest.approx(20.0)), ("9.0.1", pytest.approx(20.0))]
 
 
+@pytest.mark.long
 def test_the_sql_of_the_docs_adds_nothing_up_over_tests(tmp_path: Path) -> None:
     """Two tests of one version: each has a row of its own, whose us is that of the view."""
     store = Store(tmp_path / "store", create=True)
@@ -123,6 +116,7 @@ def _words(row: tuple[object, ...]) -> str:
     return repr([value for value in row if not isinstance(value, float)])
 
 
+@pytest.mark.long
 def test_merged_and_removed_runs_keep_the_sums_of_the_others(runs: list[Run], store: Store) -> None:
     before = weights(store)
     answers = [store.query(view).rows for view in FIGURES]
@@ -145,6 +139,7 @@ def test_merged_and_removed_runs_keep_the_sums_of_the_others(runs: list[Run], st
         store.remove(["nobody"])
 
 
+@pytest.mark.long
 def test_a_merge_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     """Of more bytes, which cannot be made smaller."""
     store, sums = Store(tmp_path / "store", create=True), {}
@@ -160,21 +155,16 @@ def test_a_merge_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     assert {(run, name): of for run, name, of in store.query("SELECT run, name, sha256(data) FROM files").rows} == sums
 
 
-@pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_comparison(tmp_path_factory.mktemp("comparison"))
-
-
-def test_a_comparison_is_its_processes_with_their_blocks_and_its_verdicts(comparison: Path, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_comparison_is_its_processes_with_their_blocks_and_its_verdicts(tmp_path: Path) -> None:
     store = Store(tmp_path / "store", create=True)
+    (tmp_path / "comparison").mkdir()
     # Three arms in six sessions, and the comparison itself.
-    assert len(add_to_store(store, comparison).new) == 19
+    assert len(add_to_store(store, made_comparison(tmp_path / "comparison")).new) == 19
     ratios = {row[2]: row[4] for row in store.query("FROM relative_qps").rows}
     assert ratios == {"A": 1.0, "B": pytest.approx(1 / 1.05, rel=0.005)}
-    blocks = store.query(
-        "SELECT count(DISTINCT (session, block)), sum(dropped <> '') FROM windows JOIN runs USING (run)"
-    )
-    assert blocks.rows == [(24, 6)]
+    blocks = "SELECT count(DISTINCT (session, block)), sum(dropped <> '') FROM windows JOIN runs USING (run)"
+    assert store.query(blocks).rows == [(24, 6)]
     (noise,) = store.query("FROM noise").as_dicts()
     assert (noise["host"], noise["blocks"]) == ("h1", 23) and abs(noise["twin_mean"]) < 1
     verdicts = store.query("SELECT arm, verdict, round(ratio, 2) FROM results WHERE metric = 'qps' AND NOT twin").rows
@@ -190,17 +180,14 @@ def test_a_comparison_is_its_processes_with_their_blocks_and_its_verdicts(compar
 
 
 def test_our_own_stacks_leave_with_their_totals(store: Store, tmp_path: Path) -> None:
-    name = sorted(weights(store))[0]
+    name, (weight, samples) = min(weights(store).items())
     export_run(store, name, tmp_path / "x.pb.gz")
     profile = read_pprof((tmp_path / "x.pb.gz").read_bytes())
     assert profile.types == [("samples", "count"), ("cpu-clock", "ns")]
-    totals = tuple(map(sum, zip(*(one.values for one in profile.samples), strict=True)))
-    assert totals == weights(store)[name][::-1]
+    assert [sum(values) for values in zip(*(one.values for one in profile.samples), strict=True)] == [samples, weight]
     export_run(store, name, tmp_path / "x.folded")
-    add_to_store(store, tmp_path / "x.folded", {"version": "again"})
-    assert store.query("SELECT sum(weight)::BIGINT FROM samples JOIN runs USING (run) WHERE label = 'again'").rows == [
-        (weights(store)[name][0],)
-    ]
+    (again,) = add_to_store(store, tmp_path / "x.folded", {"version": "again"}).new
+    assert weights(store)[again][0] == weight
 
 
 def test_processes_of_one_service_are_one_test(tmp_path: Path) -> None:
@@ -222,6 +209,7 @@ RELEASE = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_release_is_told_from_other_builds_of_its_version(tmp_path: Path) -> None:
     """By what it is from and its artifact; and it is no test with a client of its own."""
     store = Store(tmp_path / "store", create=True)
@@ -242,6 +230,7 @@ def test_a_release_is_told_from_other_builds_of_its_version(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.long
 def test_builds_of_an_experiment_are_versions_or_have_its_names(tmp_path: Path) -> None:
     store = Store(tmp_path / "store", create=True)
     going = tmp_path / "going"
@@ -250,9 +239,8 @@ def test_builds_of_an_experiment_are_versions_or_have_its_names(tmp_path: Path) 
     for pid, (name, version) in enumerate(versions.items(), 1):
         run = made_run(tmp_path, pid, version)
         shutil.copytree(run.directory, going / f"byrx, {name}-1-readrandom")
-        outcomes.append(
-            CellOutcome(f"byrx, {name}", 1, status="done", runs={"readrandom": f"byrx, {name}-1-readrandom"})
-        )
+        of = {"readrandom": f"byrx, {name}-1-readrandom"}
+        outcomes.append(CellOutcome(f"byrx, {name}", 1, status="done", runs=of))
     builds = {name: {"version": version} for name, version in versions.items()}
     made = CellsRecord("versions", "2026-11-20T00:00:00+0000", 1, {}, {}, {}, outcomes, builds)
     write_json(going / CellsRun.file, made)
@@ -275,20 +263,17 @@ def test_a_store_is_as_private_as_the_runs_in_it(runs: list[Run], tmp_path: Path
     assert rights["own"] == rights["own/v1"] == rights["there/v1"] == 0o700 and rights["there"] == 0o755
 
 
-@pytest.mark.parametrize("form", ["experiment", "cells", "table"])
-def test_what_holds_nothing_to_store_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
-    found = tmp_path / "found"
-    found.mkdir()
-    if form == "experiment":
-        (found / FORMER).write_text("{}")
-    elif form == "cells":
-        write_json(found / CellsRun.file, CellsRecord("none", "2026-11-20T00:00:00+0000", 1, {}, {}, {}))
-    else:
-        found = found / "empty.tsv"
-        found.write_text("workload\tbuild\ttest\t6.29.5\nbyrx\tgcc\tfillseq\t\n")
-    assert cli.main(["store", "add", str(tmp_path / "s"), str(found)]) == 1
-    told = capsys.readouterr()
-    assert f"nothing of {found} was added" in told.err and "added:" not in told.out
+def test_what_holds_nothing_to_store_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    former, cells, table = tmp_path / "former", tmp_path / "cells", tmp_path / "empty.tsv"
+    former.mkdir()
+    (former / FORMER).write_text("{}")
+    cells.mkdir()
+    write_json(cells / CellsRun.file, CellsRecord("none", "2026-11-20T00:00:00+0000", 1, {}, {}, {}))
+    table.write_text("workload\tbuild\ttest\t6.29.5\nbyrx\tgcc\tfillseq\t\n")
+    for found in (former, cells, table):
+        assert cli.main(["store", "add", str(tmp_path / "s"), str(found)]) == 1
+        told = capsys.readouterr()
+        assert f"nothing of {found} was added" in told.err and "added:" not in told.out
 
 
 def test_without_duckdb_the_command_that_installs_it_is_said(
@@ -297,8 +282,7 @@ def test_without_duckdb_the_command_that_installs_it_is_said(
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert cli.main(["store", "add", str(tmp_path / "s"), str(tmp_path)]) == HostError.exit_code
     assert f"{sys.executable} -m pip install duckdb==2.0.0" in capsys.readouterr().err
-    pinned = (ROOT / "requirements-dev.txt").read_text()
-    assert "\nduckdb==2.0.0\n" in pinned
+    assert "\nduckdb==2.0.0\n" in (ROOT / "requirements-dev.txt").read_text()
 
 
 def test_what_makes_no_sense_is_refused(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
