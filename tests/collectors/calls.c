@@ -102,20 +102,34 @@ static int listening_socket(struct sockaddr_un* address) {
   return fd;
 }
 
-static int a_recv(long ms) {
-  char byte;
-  return fails(recv(empty_socket(ms), &byte, 1, 0), EAGAIN);
+static aio_context_t aio(void) {
+  static __thread aio_context_t context;
+  if (!context) must(syscall(SYS_io_setup, 8, &context) == 0, "io_setup");
+  return context;
 }
-static int a_read(long ms) {
-  char byte;
-  return fails(read(empty_socket(ms), &byte, 1), EAGAIN);
-}
-static int a_recvmsg(long ms) {
-  struct msghdr message = {0};
-  return fails(recvmsg(empty_socket(ms), &message, 0), EAGAIN);
-}
-static int a_send(long ms) { return fails(send(full_socket(ms), "x", 1, 0), EAGAIN); }
-static int a_write(long ms) { return fails(write(full_socket(ms), "x", 1), EAGAIN); }
+
+// A call that takes its time from `ms`, or from `time`.
+#define CALL(name, ends) \
+  static int name(long ms) { \
+    struct timespec time = {0, ms * MS}; \
+    char byte = 'x'; \
+    (void)time, (void)byte; \
+    return ends; \
+  }
+
+CALL(a_recv, fails(recv(empty_socket(ms), &byte, 1, 0), EAGAIN))
+CALL(a_read, fails(read(empty_socket(ms), &byte, 1), EAGAIN))
+CALL(a_recvmsg, fails(recvmsg(empty_socket(ms), &(struct msghdr){0}, 0), EAGAIN))
+CALL(a_send, fails(send(full_socket(ms), &byte, 1, 0), EAGAIN))
+CALL(a_write, fails(write(full_socket(ms), &byte, 1), EAGAIN))
+CALL(a_nanosleep, returns(nanosleep(&time, NULL), 0))
+CALL(a_poll, returns(poll(NULL, 0, (int)ms), 0))
+CALL(a_ppoll, returns(ppoll(NULL, 0, &time, NULL), 0))
+CALL(a_sigtimedwait, fails(sigtimedwait(&(sigset_t){0}, NULL, &time), EAGAIN))
+CALL(a_futex, fails(syscall(SYS_futex, &(int){1}, FUTEX_WAIT_PRIVATE, 1, &time, NULL, 0), ETIMEDOUT))
+CALL(an_io_getevents, returns(syscall(SYS_io_getevents, aio(), 1, 1, &(struct io_event){0}, &time), 0))
+CALL(an_io_pgetevents, returns(syscall(SYS_io_pgetevents, aio(), 1, 1, &(struct io_event){0}, &time, NULL), 0))
+
 static int an_accept(long ms) {
   static __thread struct sockaddr_un address;
   if (ends[0] < 0) ends[0] = listening_socket(&address);
@@ -153,27 +167,6 @@ static int a_semtimedop(long ms) {
   set = -1;
   return fine;
 }
-static int a_sigtimedwait(long ms) {
-  struct timespec timeout = {0, ms * MS};
-  sigset_t none;
-  sigemptyset(&none);
-  return fails(sigtimedwait(&none, NULL, &timeout), EAGAIN);
-}
-static aio_context_t aio(void) {
-  static __thread aio_context_t context;
-  if (!context) must(syscall(SYS_io_setup, 8, &context) == 0, "io_setup");
-  return context;
-}
-static int an_io_getevents(long ms) {
-  struct timespec timeout = {0, ms * MS};
-  struct io_event event;
-  return returns(syscall(SYS_io_getevents, aio(), 1, 1, &event, &timeout), 0);
-}
-static int an_io_pgetevents(long ms) {
-  struct timespec timeout = {0, ms * MS};
-  struct io_event event;
-  return returns(syscall(SYS_io_pgetevents, aio(), 1, 1, &event, &timeout, NULL), 0);
-}
 static int an_io_uring_enter(long ms) {
   static __thread int ring = -1;
   struct io_uring_params parameters = {0};
@@ -184,23 +177,9 @@ static int an_io_uring_enter(long ms) {
   unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
   return fails(syscall(SYS_io_uring_enter, ring, 0, 1, flags, &extra, sizeof extra), ETIME);
 }
-static int a_nanosleep(long ms) {
-  struct timespec time = {0, ms * MS};
-  return returns(nanosleep(&time, NULL), 0);
-}
 static int a_clock_nanosleep(long ms) {
   struct timespec time = in(CLOCK_MONOTONIC, ms);
   return returns(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL), 0);
-}
-static int a_poll(long ms) { return returns(poll(NULL, 0, (int)ms), 0); }
-static int a_ppoll(long ms) {
-  struct timespec time = {0, ms * MS};
-  return returns(ppoll(NULL, 0, &time, NULL), 0);
-}
-static int a_futex(long ms) {
-  struct timespec time = {0, ms * MS};
-  int word = 1;
-  return fails(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, &time, NULL, 0), ETIMEDOUT);
 }
 static int a_condition(long ms) {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from ground.system.proc_stat import stat_fields
 from tests.programs import FRAMES, built
+from tests.until import until
 
 THREADS = Path(__file__).with_name("threads.c")
 
@@ -56,3 +58,14 @@ def thread_states(pid: int) -> dict[int, str]:
         except OSError:
             continue
     return found
+
+
+def burnt(pid: int) -> float:
+    """Seconds of CPU of a process and its ended threads, by the scheduler's clock."""
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def until_burnt(pid: int, seconds: float) -> None:
+    """Returns after so much more CPU of a process."""
+    end = burnt(pid) + seconds
+    until(lambda: burnt(pid) >= end)

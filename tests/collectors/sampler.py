@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 from folding.stackfold import stackfold_binary
 from ground.system.binaries import built_binary
 from tests.collectors.conftest import thread_states
+from tests.until import until
 
-__all__ = ("Sampler", "not_stopped", "with_frame")
+__all__ = ("Sampler", "not_stopped", "sampled", "with_frame")
 
 
 class Sampler:
@@ -41,6 +43,10 @@ class Sampler:
         answers = [self._answers.readline().split()[:1] for _ in range(2)]
         assert answers == [["ready"], ["open"]], (answers, self.end())
 
+    def until_sampled(self, size: int = 1 << 15) -> None:
+        """Returns when it has written so many bytes on samples, or has ended."""
+        until(lambda: self.process.poll() is not None or self.samples_file.stat().st_size >= size)
+
     def end(self) -> tuple[int, str]:
         _, errors = self.process.communicate(timeout=60)
         self._answers.close()
@@ -61,6 +67,16 @@ class Sampler:
             stack, _, weight = line.rpartition(" ")
             stacks[stack] += int(weight)
         return dict(stacks)
+
+
+def sampled(pid: int, directory: Path, *options: str) -> Sampler:
+    """One that has sampled, and was ended by a signal; of 4 threads it has looked at each some 80 times."""
+    sampler = Sampler(pid, directory, "--hz=100", *options)
+    sampler.until_open()
+    sampler.until_sampled()
+    sampler.process.send_signal(signal.SIGTERM)
+    assert sampler.end() == (0, "")
+    return sampler
 
 
 def with_frame(stacks: dict[str, int], frame: str) -> dict[str, int]:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collectors.checks import queue_check
+from collectors.pmp_checks import pmp_checks
 from ground.results.checks import Verdict
+from ground.results.pmp import Durations, Lacking
+from tests.viz.observers import pmp
 
 
 def queues(disk: Path, *lists: str) -> Path:
@@ -34,15 +39,12 @@ def test_a_cpu_without_a_queue_of_its_own_is_told(
     assert bool(check.mend) == (verdict is Verdict.NOTE)
 
 
-def test_a_partition_has_the_queues_of_its_disk(tmp_path: Path) -> None:
+def test_a_partition_has_the_queues_of_its_disk_and_a_device_without_queues_is_not_judged(tmp_path: Path) -> None:
     partition = queues(tmp_path / "disk", "0, 1") / "disk1"
     partition.mkdir()
     (partition / "partition").write_text("1\n")
     check = queue_check(partition)
     assert check is not None and check.value == "1 for 2 CPUs (disk)"
-
-
-def test_a_device_without_queues_is_not_judged(tmp_path: Path) -> None:
     assert queue_check(tmp_path) is None
 
 
@@ -50,3 +52,23 @@ def test_a_device_without_queues_is_not_judged(tmp_path: Path) -> None:
 def test_every_disk_of_this_host_is_understood(disk: Path) -> None:
     check = queue_check(disk.resolve())
     assert check is not None and disk.name in check.value
+
+
+@pytest.mark.parametrize(
+    ("found", "check", "verdict", "says"),
+    [
+        ({}, "pmp samples", Verdict.OK, "100 of 1 threads"),
+        ({"samples": 0}, "pmp samples", Verdict.FAILED, "none"),
+        ({"lacking": Lacking(ended=1, did_not_stop=1)}, "pmp samples", Verdict.WARN, "2 lack their stack"),
+        ({"late_rounds": 1}, "pmp rounds", Verdict.WARN, "1 of 11 left out"),
+        ({"end": "signal"}, "pmp window", Verdict.FAILED, "a signal ended stacksampler after 1.0 s"),
+        ({"end": "target ended"}, "pmp window", Verdict.FAILED, "process 42 ended after 1.0 s"),
+        ({"stop": Durations(9, 0, 14_000, 0, 0, 42_000, 68_000)}, "pmp stops", Verdict.OK, "p99 42 us, longest 68 us"),
+    ],
+)
+def test_a_wall_clock_profile_is_judged_by_what_it_lacks(
+    found: dict[str, Any], check: str, verdict: Verdict, says: str
+) -> None:
+    (told,) = (one for one in pmp_checks(replace(pmp(), **found)) if one.name == check)
+    assert told.verdict is verdict and says in told.value
+    assert [one.name for one in pmp_checks(pmp())] == ["pmp samples"]

@@ -110,8 +110,8 @@ def test_an_answer_that_is_no_whole_http_is_an_error_with_its_reason(answer: byt
 @pytest.mark.parametrize("head", [b"", _HEAD + b"\r\n"], ids=["in its head", "in its body"])
 def test_an_endpoint_that_sends_a_byte_now_and_then_holds_nobody_up(head: bytes) -> None:
     # Each byte comes well within the time, and all of them would take hours.
-    with answering(head, *[b"H"] * 100_000, pause=0.1) as url, pytest.raises(OSError, match="timed out"):
-        http_answer(url, 1.0, 1 << 20)
+    with answering(head, *[b"H"] * 100_000, pause=0.02) as url, pytest.raises(OSError, match="timed out"):
+        http_answer(url, 0.2, 1 << 20)
 
 
 def test_an_endpoint_that_floods_is_cut() -> None:

@@ -1,10 +1,10 @@
-"""A workload that ends on us, with a real process that writes a report as db_bench does: whose fault was it?"""
+"""The windows of a workload: whose fault its end was, and whose its queries are, by a clock of our own."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from ground.system.process import Child, Children
 from ground.text.progress import Reporter
 from workloads.engines.rocksdb.engine import RocksDB
 
-LIFETIME = 4
-# Reports so many seconds, one tenth of a second apart but dated one second apart, and ends.
+LIFETIME, SECOND = 4, 1_000_000_000
+# Reports so many seconds once it is told to, dated one second apart, and ends.
 ENGINE = """
 import os, sys, time
 begun = time.time_ns()
@@ -29,7 +29,7 @@ with open(sys.argv[1], "w") as report:
         report.write(f"{second},1000\\n" if second else "secs_elapsed,interval_qps\\n")
         report.flush()
         os.utime(sys.argv[1], ns=(begun, begun + second * 10**9))
-        time.sleep(0.1)
+        while not os.path.exists(sys.argv[1] + ".go"): time.sleep(0.001)
 print("these are my last words", flush=True)
 """
 
@@ -40,33 +40,13 @@ def children() -> Iterator[Children]:
         yield started
 
 
-def schedule_of(child: Child, tmp_path: Path) -> Schedule:
-    report = QueryReport(tmp_path / "report.csv", RocksDB().parse_report)
-    return Schedule(child, device_of(tmp_path), report, LIFETIME, tmp_path / "log", Reporter(quiet=True))
+def schedule_of(child: Child, place: Path, lifetime: float = LIFETIME) -> Schedule:
+    report = QueryReport(place / "report.csv", RocksDB().parse_report)
+    return Schedule(child, device_of(place), report, lifetime, place / "log", Reporter(quiet=True))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("lifetime", [3, 12])
-def test_the_last_plain_window_lasts_as_long_as_the_engine_has_queries(
-    children: Children, tmp_path: Path, lifetime: int
-) -> None:
-    """Of 12 s there are some left, of 3 s only the least that is worth having."""
-    report = QueryReport(tmp_path / "report.csv", RocksDB().parse_report)
-    argv = [sys.executable, "-c", ENGINE, str(tmp_path / "report.csv"), "200"]
-    child = children.start("engine", argv, stdout=tmp_path / "log")
-    schedule = Schedule(child, device_of(tmp_path), report, lifetime, tmp_path / "log", Reporter(quiet=True))
-    schedule.wait_until_reading()
-    schedule.last_plain()
-    (window,) = schedule.windows()
-    assert window.seconds >= LEAST_SECONDS
-    # The engine began before the window; what is left of its time is for its last line.
-    assert lifetime - window.seconds < 6 if lifetime == 12 else window.seconds < 2 * LEAST_SECONDS
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seconds", "says"),
-    [(LIFETIME, "this host is too busy"), (1, "its last output: these are my last words")],
+    ("seconds", "says"), [(LIFETIME, "this host is too busy"), (1, "its last output: these are my last words")]
 )
 @pytest.mark.parametrize("busy", [False, True], ids=["in the window", "before it, while we were busy"])
 def test_who_is_to_blame_for_an_end(children: Children, tmp_path: Path, seconds: int, says: str, busy: bool) -> None:
@@ -74,10 +54,11 @@ def test_who_is_to_blame_for_an_end(children: Children, tmp_path: Path, seconds:
     child = children.start("engine", argv, stdout=tmp_path / "log")
     schedule = schedule_of(child, tmp_path)
     assert schedule.wait_until_reading() == child.pid
+    (tmp_path / "report.csv.go").touch()
     if busy:
-        assert child.wait(30) == 0
+        assert child.wait(60) == 0
     with pytest.raises(MeasurementError) as caught:
-        schedule.plain(30)
+        schedule.plain(60)
     assert says in str(caught.value)
     assert ("too busy" in str(caught.value)) == (seconds == LIFETIME)
 
@@ -99,98 +80,102 @@ def test_a_wrapper_whose_engine_is_not_to_be_found_is_refused(children: Children
         schedule_of(child, tmp_path).wait_until_reading()
 
 
-# Reports once a second of the clock, as db_bench does: at once where that has passed while it was stopped.
-REPORTS = """
-import sys, time
-with open(sys.argv[1], "w") as report:
-    report.write("secs_elapsed,interval_qps\\n"); report.flush()
-    queries, last, due = 0, 0, time.monotonic() + 1
-    while True:
-        queries += 1
-        time.sleep(0.001)
-        if time.monotonic() >= due:
-            report.write(f"1,{queries - last}\\n"); report.flush()
-            last, due = queries, time.monotonic() + 1
-"""
+class Simulated(NullObserver):
+    """Clock and engine of a schedule. It has 1,000 queries a second, 250 while watched, none while stopped.
 
+    Its report has a line a second; one that is due while it is stopped comes when it goes on. As an observer it takes
+    2.3 s to attach and to go.
+    """
 
-@pytest.mark.slow
-def test_the_queries_until_a_stop_are_known_when_it_goes_on(
-    children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report = QueryReport(tmp_path / "report.csv", RocksDB().parse_report)
-    child = children.start("engine", [sys.executable, "-c", REPORTS, str(tmp_path / "report.csv")])
-    schedule = Schedule(child, device_of(tmp_path), report, 3600, tmp_path / "log", Reporter(quiet=True))
-    schedule.wait_until_reading()
-    schedule.plain(1.5)
-    schedule.hold()
-    assert schedule.windows()[0].counters.queries is None
-    schedule.go_on()
-    schedule.plain(0.3)
-    schedule.hold()
-    before, after = schedule.windows()
-    assert after.counters.queries is None
-    # Longer than anybody waits for a report that an engine owes.
-    monkeypatch.setattr("collectors.schedule._REPORT_SECONDS", 1.0)
-    time.sleep(1.2)
-    schedule.go_on()
-    schedule.finish()
-    before, after = schedule.windows()
-    for window in (before, after):
-        # A query is a millisecond or more, and a report is dated to a tick.
-        assert window.counters.queries is not None and 0 < window.counters.queries <= 1100 * window.seconds
+    def __init__(self, report: Path) -> None:
+        self.now, self.queries, self.watched, self.stopped = 1000 * SECOND, 0.0, False, False
+        self.seen: list[float] = []
+        self._report, self._due, self._written = report, self.now + SECOND, 0
+        self._write("secs_elapsed,interval_qps\n")
 
+    def _write(self, line: str) -> None:
+        with self._report.open("a") as file:
+            file.write(line)
+        os.utime(self._report, ns=(self.now, self.now))
 
-# Queries of 1 ms, and of 4 ms while the file of the second argument is there; how many there were is in the third.
-SLOWED = """
-import os, sys, time
-count = os.open(sys.argv[3], os.O_CREAT | os.O_WRONLY)
-with open(sys.argv[1], "w") as report:
-    report.write("secs_elapsed,interval_qps\\n"); report.flush()
-    queries, last, due = 0, 0, time.monotonic() + 1
-    while True:
-        queries += 1
-        os.pwrite(count, str(queries).encode(), 0)
-        time.sleep(0.004 if os.path.exists(sys.argv[2]) else 0.001)
-        if time.monotonic() >= due:
-            report.write(f"1,{queries - last}\\n"); report.flush()
-            last, due = queries, due + 1
-"""
+    def sleep(self, seconds: float) -> None:
+        for _ in range(max(int(seconds * 1000), 1)):
+            self.now += SECOND // 1000
+            if self.stopped:
+                continue
+            self.queries += 0.25 if self.watched else 1
+            if self.now >= self._due:
+                total = int(self.queries)
+                self._write(f"1,{total - self._written}\n")
+                self._written, self._due = total, self.now + SECOND
 
+    def monotonic(self) -> float:
+        return self.now / SECOND
 
-class Slowing(NullObserver):
-    """Queries are slower while it is open, and it takes its time to attach and to go."""
+    def monotonic_ns(self) -> int:
+        return self.now
 
-    def __init__(self, place: Path) -> None:
-        self._slow, self._count = place / "slow", place / "count"
-        self.seen: list[int] = []
+    time_ns = monotonic_ns
 
     def attach(self) -> None:
-        time.sleep(2.3)
+        self.sleep(2.3)
 
     def open(self) -> None:
-        self._slow.touch()
-        self.seen.append(int(self._count.read_text()))
+        self.watched = True
+        self.seen.append(self.queries)
 
     def close(self) -> None:
-        self._slow.unlink()
-        self.seen.append(int(self._count.read_text()))
+        self.watched = False
+        self.seen.append(self.queries)
 
-    def detach(self) -> None:
-        time.sleep(2.3)
+    detach = attach
 
 
-@pytest.mark.slow
-def test_the_queries_of_a_window_that_slows_them_are_its_own(children: Children, tmp_path: Path) -> None:
+@pytest.fixture
+def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Simulated:
+    clock = Simulated(tmp_path / "report.csv")
+    for module in ("schedule", "windows", "queries", "counters"):
+        monkeypatch.setattr(f"collectors.{module}.time", clock)
+    return clock
+
+
+@pytest.fixture
+def schedule(children: Children, tmp_path: Path, simulated: Simulated) -> Schedule:
+    """Of an engine whose process sleeps: its queries are simulated."""
+    assert simulated.now
+    found = schedule_of(children.start("engine", ["sleep", "1000"]), tmp_path, lifetime=30)
+    found.wait_until_reading()
+    return found
+
+
+def test_the_last_plain_window_lasts_as_long_as_the_engine_has_queries(
+    schedule: Schedule, simulated: Simulated
+) -> None:
+    """Less 4.1 s, for a report that comes late and a begin that was seen late; 0.2 s have passed."""
+    schedule.last_plain()
+    simulated.sleep(1)
+    schedule.last_plain()
+    assert [window.seconds for window in schedule.windows()] == pytest.approx([30 - 0.2 - 4.1, LEAST_SECONDS])
+
+
+def test_the_queries_until_a_stop_are_known_when_it_goes_on(schedule: Schedule, simulated: Simulated) -> None:
+    for seconds in (1.5, 0.3):
+        schedule.plain(seconds)
+        schedule.hold()
+        assert schedule.windows()[-1].counters.queries is None
+        simulated.stopped = True
+        # Longer than anybody waits for a report that an engine owes.
+        simulated.sleep(60)
+        simulated.stopped = False
+        schedule.go_on()
+    schedule.finish()
+    assert [window.counters.queries for window in schedule.windows()] == pytest.approx([1500, 300], abs=2)
+
+
+def test_the_queries_of_a_window_that_slows_them_are_its_own(schedule: Schedule, simulated: Simulated) -> None:
     """Shared out evenly over the time between two lines, a third too many were taken for the window's."""
-    report, observer = QueryReport(tmp_path / "report.csv", RocksDB().parse_report), Slowing(tmp_path)
-    argv = [sys.executable, "-c", SLOWED, *(str(tmp_path / name) for name in ("report.csv", "slow", "count"))]
-    child = children.start("engine", argv)
-    schedule = Schedule(child, device_of(tmp_path), report, 3600, tmp_path / "log", Reporter(quiet=True))
-    schedule.wait_until_reading()
-    schedule.observed(observer, 4)
+    schedule.observed(simulated, 4)
     schedule.finish()
     (window,) = schedule.windows()
-    first, last = observer.seen
-    assert window.seconds > 3.4
-    assert window.counters.queries == pytest.approx(last - first, rel=0.15)
+    first, last = simulated.seen
+    assert window.seconds > 3.4 and window.counters.queries == pytest.approx(last - first, abs=12)

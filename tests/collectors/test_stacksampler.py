@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,20 +17,23 @@ import pytest
 from folding.stackfold import stackfold_binary
 from ground.system.binaries import built_binary
 from tests.collectors.conftest import StartThreads, thread_states
-from tests.collectors.sampler import Sampler, not_stopped, with_frame
+from tests.collectors.sampler import Sampler, not_stopped, sampled, with_frame
 from tests.until import until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("callgraph", ["fp", "dwarf"])
 def test_each_thread_is_seen_where_it_is_and_as_it_is(threads: StartThreads, tmp_path: Path, callgraph: str) -> None:
     target = threads("mixed")
-    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=1", f"--callgraph={callgraph}")
-    assert sampler.end() == (0, "")
+    sampler = sampled(target.pid, tmp_path, f"--callgraph={callgraph}")
     stacks, stats = sampler.folded(), sampler.stats
-    assert stats["end"] == "time" and len(stats["threads"]) == 4
+    assert stats["end"] == "signal"
+    # Names that look like parts of a stack are one frame each.
+    names = {"a;b\nc d) R 1", "\ufffd\ufffd hot", "Thread 9 (LWP 1", "threads"}
+    assert {thread["name"] for thread in stats["threads"]} == names
+    frames = {"a:b_c_d)_R_1", "\ufffd\ufffd_hot", "Thread_9_(LWP_1", "threads"}
+    assert {stack.partition(";")[0] for stack in stacks} == frames
     # Each sample weighs the time since the thread's last one: never more than the window, whatever the load.
     window = stats["end_ns"] - stats["start_ns"]
     for thread in stats["threads"]:
@@ -47,61 +51,41 @@ def test_each_thread_is_seen_where_it_is_and_as_it_is(threads: StartThreads, tmp
     # Who burns is running all the time, and so is nobody else: a stop wakes a thread, but does not make it run.
     burning = {stack: weight for stack, weight in stacks.items() if stack.startswith("\ufffd\ufffd_hot")}
     assert with_frame(burning, "burn") and all(stack.endswith(";running_[R]") for stack in burning)
-    assert stats["states"]["R"]["weight_ns"] == sum(burning.values())
+    # On a busy host a thread may get no CPU to stop on, and is seen as it was woken.
+    assert stats["states"]["R"]["weight_ns"] == sum(burning.values()) or stats["lacking"]["did_not_stop"]
     reading = {stack for stack in with_frame(stacks, own[1]) if "Thread_9" in stack}
     assert reading and all(stack.endswith(";sleeping_[S]") for stack in reading)
     assert not_stopped(target.pid)
 
 
-def test_hostile_thread_names_are_one_frame_and_lose_no_weight(threads: StartThreads, tmp_path: Path) -> None:
-    sampler = Sampler(threads("mixed").pid, tmp_path, "--hz=100", "--seconds=0.5")
-    assert sampler.end() == (0, "")
-    names = {stack.partition(";")[0] for stack in sampler.folded()}
-    assert names == {"a:b_c_d)_R_1", "\ufffd\ufffd_hot", "Thread_9_(LWP_1", "threads"}
-    assert {t["name"] for t in sampler.stats["threads"]} == {
-        "a;b\nc d) R 1",
-        "\ufffd\ufffd hot",
-        "Thread 9 (LWP 1",
-        "threads",
-    }
-
-
 @pytest.mark.needs("perf")
 def test_perf_report_finds_the_same_weights(threads: StartThreads, tmp_path: Path) -> None:
-    sampler = Sampler(threads("crowd", 4).pid, tmp_path, "--hz=100", "--seconds=0.5", "--callgraph=fp")
-    assert sampler.end() == (0, "")
+    sampler = sampled(threads("crowd", 4).pid, tmp_path, "--callgraph=fp")
     done = subprocess.run([stackfold_binary(), "check", str(sampler.data)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "wall-clock: total equal" in done.stdout
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_with_whole_files(threads: StartThreads, tmp_path: Path, signum: signal.Signals) -> None:
+@pytest.mark.parametrize(("signum", "ordered"), [(signal.SIGINT, ()), (signal.SIGTERM, ("--seconds=3600",))])
+def test_a_signal_ends_it_with_whole_files_and_fails_what_was_ordered(
+    threads: StartThreads, tmp_path: Path, signum: signal.Signals, ordered: tuple[str, ...]
+) -> None:
     target = threads("crowd", 8)
-    sampler = Sampler(target.pid, tmp_path, "--hz=500")
+    sampler = Sampler(target.pid, tmp_path, "--hz=500", *ordered)
     sampler.until_open()
     sampler.process.send_signal(signum)
-    assert sampler.end() == (0, "")
-    assert sampler.stats["end"] == "signal"
-    assert not_stopped(target.pid)
-
-
-def test_a_signal_in_the_middle_of_what_was_ordered_is_a_failure_with_whole_files(
-    threads: StartThreads, tmp_path: Path
-) -> None:
-    target = threads("crowd", 2)
-    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=3600")
-    sampler.until_open()
-    sampler.process.send_signal(signal.SIGTERM)
     code, words = sampler.end()
-    assert code == 1 and "a signal ended it after" in words and f"is in {sampler.data}" in words
-    assert sampler.stats["end"] == "signal"
+    assert sampler.stats["end"] == "signal" and not_stopped(target.pid)
+    if ordered:
+        assert code == 1 and "a signal ended it after" in words and f"is in {sampler.data}" in words
+    else:
+        assert (code, words) == (0, "")
 
 
 def test_a_killed_sampler_leaves_nobody_stopped(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("crowd", 16)
     chance = random.Random(5)
-    for _ in range(40):
+    for _ in range(20):
         sampler = Sampler(target.pid, tmp_path, "--hz=1000")
         sampler.until_open()
         time.sleep(chance.uniform(0, 0.02))  # anywhere within its rounds: that is the point
@@ -117,7 +101,7 @@ def test_a_target_that_dies_ends_the_sampling(threads: StartThreads, tmp_path: P
     target = threads("crowd", 8)
     sampler = Sampler(target.pid, tmp_path, "--hz=200")
     sampler.until_open()
-    until(lambda: sampler.process.poll() is not None or sampler.data.stat().st_size > 1 << 18)
+    sampler.until_sampled()
     target.kill()
     assert sampler.end() == (0, "")
     assert sampler.stats["end"] == "target ended" and sampler.stats["samples"] > 0
@@ -126,23 +110,21 @@ def test_a_target_that_dies_ends_the_sampling(threads: StartThreads, tmp_path: P
 
 def test_threads_that_come_and_go_are_survived(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("churn", 64)
-    sampler = Sampler(target.pid, tmp_path, "--hz=200", "--seconds=1")
-    assert sampler.end() == (0, "")
-    stats = sampler.stats
-    assert stats["end"] == "time" and len(stats["threads"]) > 64
+    stats = sampled(target.pid, tmp_path).stats
+    assert len(stats["threads"]) > 64
     window = stats["end_ns"] - stats["start_ns"]
     assert all(thread["weight_ns"] <= window for thread in stats["threads"])
     assert target.poll() is None and not_stopped(target.pid)
 
 
-@pytest.mark.alone
 def test_a_stopped_process_stays_stopped(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("crowd", 4)
     target.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, target.pid, os.WSTOPPED | os.WNOWAIT)
-    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=0.3")
-    assert sampler.end() == (0, "")
-    assert sampler.stats["states"].keys() == {"T"}
+    sampler = sampled(target.pid, tmp_path)
+    # Who is stopped on the way to a stop of ours is seen running where that takes its time; at first none was.
+    lines = [json.loads(line) for line in sampler.samples_file.read_text().splitlines()]
+    assert {line["tid"]: line["state"] for line in reversed(lines)} == dict.fromkeys(thread_states(target.pid), "T")
     assert set(thread_states(target.pid).values()) == {"T"}
     assert with_frame(sampler.folded(), "one_of_many")
     target.send_signal(signal.SIGCONT)
@@ -150,8 +132,7 @@ def test_a_stopped_process_stays_stopped(threads: StartThreads, tmp_path: Path) 
 
 def test_a_system_call_that_a_stop_would_break_is_left_alone(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("epoll")
-    sampler = Sampler(target.pid, tmp_path, "--hz=200", "--seconds=0.5")
-    assert sampler.end() == (0, "")
+    sampler = sampled(target.pid, tmp_path)
     assert target.poll() is None  # it ends with 7 at EINTR
     stats = sampler.stats
     waiting = next(thread for thread in stats["threads"] if thread["name"] == "epoll")
@@ -159,14 +140,12 @@ def test_a_system_call_that_a_stop_would_break_is_left_alone(threads: StartThrea
     assert any("epoll" in stack for stack in sampler.folded())
 
 
-@pytest.mark.alone
 def test_a_process_goes_on_when_its_first_thread_has_ended(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("leaderless")
     until(lambda: thread_states(target.pid)[target.pid] == "Z")
-    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=0.5")
-    assert sampler.end() == (0, "")
+    sampler = sampled(target.pid, tmp_path)
     stats = sampler.stats
-    assert stats["end"] == "time" and len(stats["threads"]) == 1
+    assert len(stats["threads"]) == 1
     assert stats["lacking"]["ended"] == 0
     folded = sampler.folded()
     burning = with_frame(folded, "burn")
@@ -181,7 +160,7 @@ def test_the_files_are_their_owners_alone_whatever_the_umask(threads: StartThrea
     (tmp_path / "stats.json").chmod(0o666)
     prefix = ("sh", "-c", 'umask 0; exec "$@"', "sh")
     sampler = Sampler(threads("mixed").pid, tmp_path, "--hz=100", "--seconds=0.1", prefix=prefix)
-    assert sampler.end() == (0, "")
+    assert sampler.end() == (0, "") and sampler.stats["end"] == "time"
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
     assert modes == {"pmp.data": "0o600", "stats.json": "0o600", "samples.jsonl": "0o600"}
 
@@ -205,23 +184,11 @@ def test_what_cannot_be_sampled_is_refused_with_what_mends_it(threads: StartThre
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")
 def test_another_user_is_refused_with_the_command(threads: StartThreads) -> None:
     target = threads("crowd", 2)
-    open_place = Path("/tmp") / f"ioflame-nobody-{os.getpid()}"
-    open_place.mkdir()
-    open_place.chmod(0o777)
-    binary = open_place / "stacksampler"
-    binary.write_bytes(built_binary("stacksampler").read_bytes())
-    binary.chmod(0o755)
-    try:
-        done = subprocess.run(
-            ["setpriv", "--reuid=65534", "--clear-groups", str(binary), f"--pid={target.pid}", "-o", "/dev/null"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    finally:
-        binary.unlink()
-        open_place.rmdir()
+    # Where others may look, too.
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        Path(place).chmod(0o755)
+        binary = shutil.copy(built_binary("stacksampler"), place)
+        argv = ["setpriv", "--reuid=65534", "--clear-groups", binary, f"--pid={target.pid}", "-o", "/dev/null"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert f"sudo stacksampler --pid {target.pid}" in done.stderr
-    with contextlib.suppress(ProcessLookupError):
-        assert not_stopped(target.pid)
+    assert f"sudo stacksampler --pid {target.pid}" in done.stderr and not_stopped(target.pid)

@@ -44,6 +44,7 @@ def running(*argv: str | Path) -> Iterator[HeldProcess]:
             process.kill()
 
 
+@pytest.mark.long
 @pytest.mark.needs("bpftrace")
 def test_a_name_stands_for_all_overloads_in_every_target_and_for_no_part_of_one(programs: list[Path]) -> None:
     symbols = subprocess.run(["nm", programs[0]], capture_output=True, text=True, check=True).stdout
@@ -56,6 +57,7 @@ def test_a_name_stands_for_all_overloads_in_every_target_and_for_no_part_of_one(
             probes_of("space::Class::none", [one])
 
 
+@pytest.mark.long
 @pytest.mark.needs("bpftrace")
 def test_calls_are_those_of_the_children_too_that_a_target_has_meanwhile(programs: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "calls.txt"
@@ -68,7 +70,7 @@ def test_one_rate_stands_for_windows_and_says_nothing_of_seconds() -> None:
     with running("sleep", "60") as process:
         probe = TargetProbe(Target([process.pid]), None, lambda _, name: name)
         windows = AttachedWindows(probe, {}, Reporter(quiet=True))
-        windows.plain(1.2)
+        windows.plain(0.05)
         windows.rate = 1000.0
         (window,) = windows.windows()
         assert window.counters.queries == pytest.approx(1000 * window.seconds)

@@ -24,6 +24,8 @@ from ground.text.progress import Reporter
 from ioflame.stages.observed import analyse_observed
 from tests.records import counters, run_record
 
+pytestmark = pytest.mark.long
+
 
 def watched(children: Children, observer: Observer, *, ended: bool) -> Window:
     """A window that lasts a second longer than the observer, when that is ended with a signal."""
@@ -33,7 +35,7 @@ def watched(children: Children, observer: Observer, *, ended: bool) -> Window:
         (child,) = children
         if ended:
             os.kill(child.pid, signal.SIGTERM)
-            assert child.wait(10) == 0
+            assert child.wait(120) == 0
         over = time.monotonic_ns() + ended * 1_000_000_000
         observer.close()
     return Window(observer.kind, begun, over, counters(queries=1, cpu_ns=10**9))

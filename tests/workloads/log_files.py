@@ -49,17 +49,18 @@ def numbers(*values: int) -> bytes:
 
 # Fields that releases put behind a new file: ancestor and creation time, epoch, checksum and its function, temperature,
 # unique id, tail size, timestamps that are not kept, least and greatest timestamp.
-FIELDS = {
-    5: numbers(1),
-    6: numbers(2),
-    13: numbers(300),
-    7: b"\xff" * 4,
-    8: b"crc",
-    9: b"\2",
-    12: bytes(16),
+FIELDS = {5: numbers(1), 6: numbers(2), 13: numbers(300), 7: b"\xff" * 4, 8: b"crc", 9: b"\2", 12: bytes(16)}
+FIELDS |= {
     15: numbers(9),
+    16: b"\0",
+    10: b"a",
+    11: b"z",
+    3: bytes(8),
+    2: b"\1",
+    4: numbers(5),
+    14: numbers(1),
+    17: b"later",
 }
-FIELDS |= {16: b"\0", 10: b"a", 11: b"z", 3: bytes(8), 2: b"\1", 4: numbers(5), 14: numbers(1), 17: b"later"}
 
 
 def new_file(

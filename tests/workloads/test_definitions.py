@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ground.errors import UsageError
+from workloads.definitions import check_definition
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import own_definitions, read_cells
 from workloads.steps import DatabaseShape, StepParameters
@@ -46,14 +47,12 @@ def test_a_users_own_workload_runs_with_the_flags_of_the_one_it_is_like(tmp_path
 @pytest.mark.parametrize(
     ("kind", "definition", "says"),
     [
-        (
-            "workload",
-            {"about": "x", "benchmarks": "readrandom stats", "flags": {}},
-            "benchmarks = names parted by commas",
-        ),
+        ("workload", {"about": "x", "benchmarks": "a b", "flags": {}}, "benchmarks = names parted by commas"),
         ("workload", {"about": "x", "like": "readrandom", "flags": {"--threads": 1}}, "flags as names"),
         ("workload", {"about": "x", "like": "readrandom", "flags": {"seek_nexts": "10 num=5"}}, "flags as names"),
         ("workload", {"about": "x", "like": "readrandom", "flags": ["--num=5"]}, "a table of flags"),
+        ("workload", {"about": "x", "benchmark": "x"}, "no 'benchmark'; it has about"),
+        ("workload", {"about": "x", "writes": 1}, "writes = true or false, not 1"),
         ("workload", {"about": "x", "like": "nothing"}, "like = one of"),
         ("workload", {"about": "x", "like": "own"}, "that is not like itself"),
         ("workload", {"about": "x", "benchmarks": "readrandom"}, "benchmarks and flags"),
@@ -61,6 +60,7 @@ def test_a_users_own_workload_runs_with_the_flags_of_the_one_it_is_like(tmp_path
         ("workload", {"about": "x", "like": "readrandom", "levels": "many"}, "levels = any or several or one"),
         ("step", {"about": "x", "like": "load", "levels": "one"}, "no 'levels'"),
         ("configuration", {"about": "x", "cache": "most"}, "cache = all"),
+        ("configuration", {"about": "x", "flags": {"x": "a b"}}, "flags as names with plain values, not x = 'a b'"),
         ("configuration", "fast", "and a table"),
     ],
 )
@@ -68,6 +68,11 @@ def test_a_wrong_definition_is_refused_with_what_is_wrong(kind: str, definition:
     with pytest.raises(UsageError, match=says) as caught:
         RocksDB({kind: {"own": definition}})
     assert f"[{kind}.own]" in caught.value.what
+
+
+def test_a_definition_that_has_all_it_needs_is_taken() -> None:
+    check_definition("workload", "own", {"about": "a", "like": "fwdrange", "flags": {"reads": 5}}, {"fwdrange": {}})
+    check_definition("configuration", "own", {"about": "a"}, {})
 
 
 def test_two_that_are_like_each_other_are_refused() -> None:

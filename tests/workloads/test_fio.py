@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 from ground.errors import MeasurementError, UsageError
 from workloads.fio import fio_argv, parse_fio, request_split
 
-pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is installed by make setup")
 
-
+@pytest.mark.long
+@pytest.mark.needs("fio")
 @pytest.mark.parametrize("users", [1, 2])
 def test_a_real_fio_reads_the_databases_files_and_its_figures_add_up(tmp_path: Path, users: int) -> None:
     for name in ("000001.sst", "a:b.sst"):
@@ -25,12 +24,14 @@ def test_a_real_fio_reads_the_databases_files_and_its_figures_add_up(tmp_path: P
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     result = parse_fio(done.stdout, users)
     assert result.reads == pytest.approx(result.iops * result.seconds, rel=0.05)
-    # Each user waits for one read after the other: their latencies fill the time, and nothing more.
-    assert result.lat_us * result.iops / 1e6 == pytest.approx(users, rel=0.15)
-    assert 0 < result.cpu_per < result.lat_us
+    # Each user waits for one read after the other: their latencies are no longer than the time, nor is their CPU.
+    assert 0 < result.lat_us * result.iops / 1e6 <= 1.05 * users
+    assert 0 < result.cpu_per * result.iops / 1e6 <= 1.05 * users
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
+@pytest.mark.long
+@pytest.mark.needs("fio")
 @pytest.mark.parametrize(("found", "read"), [(500, 500), (1000, 900)])
 def test_fio_reads_a_database_of_many_files(tmp_path: Path, found: int, read: int) -> None:
     database = tmp_path / "of:many"
@@ -59,6 +60,8 @@ def test_aligned_blocks_are_read_as_they_are() -> None:
     assert request_split(8.9 * 1024, 512) == {8704: 20, 9216: 80}
 
 
+@pytest.mark.long
+@pytest.mark.needs("fio")
 def test_fio_reads_the_mixture_that_it_is_told(tmp_path: Path) -> None:
     """Blocks that are not aligned are read as 8.5 or 9 KiB, as the database reads them, at any sector."""
     (tmp_path / "000001.sst").write_bytes(os.urandom(8 << 20))

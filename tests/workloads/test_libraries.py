@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ground.errors import HostError, UsageError
 from ground.text.progress import Reporter
 from tests.programs import compiled
 from tests.workloads.jars import MULTI_GET, altered, host_library, jar_of, listing, own_member
+from tests.workloads.test_our_client import client
 from workloads.artifact import artifact_facts
 from workloads.engine import EngineBuild
 from workloads.engines.rocksdb.engine import RocksDB
@@ -18,7 +20,7 @@ from workloads.libraries import Library, found_library
 from workloads.registry import engine_named
 from workloads.steps import DatabaseShape, StepParameters
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("db_bench")]
+pytestmark = [pytest.mark.long, pytest.mark.needs("db_bench")]
 
 QUIET = Reporter(quiet=True)
 
@@ -27,6 +29,7 @@ def engine() -> RocksDB:
     return RocksDB(client="ioflame")
 
 
+@functools.cache
 def inspected(path: Path) -> EngineBuild:
     known = engine()
     return known.inspect_library(known.find_binary(None), found_library(known.releases(), str(path), QUIET))
@@ -98,31 +101,20 @@ def test_a_database_for_all_releases_has_their_format(library: Path, tmp_path: P
     (options,) = (tmp_path / "db").glob("OPTIONS-*")
     stated = options.read_text()
     assert "format_version=5" in stated and "checksum=kXXH3" in stated and "block_size=8192" in stated
+    # Settings that would replace all of these.
+    more = f"--library={library}", "--block_based_table_factory={format_version=5;}"
+    done = client("rocksdb", tmp_path / "other", "fillseq", *more)
+    assert done.code == 2 and "would replace every other setting of the tables" in done.errors
+    assert not (tmp_path / "other").exists()
 
 
-def test_settings_that_replace_all_table_settings_are_refused(library: Path, tmp_path: Path) -> None:
-    binary = engine().find_binary(None)
-    argv = [str(binary), "--engine=rocksdb", f"--library={library}", f"--db={tmp_path / 'db'}", "--benchmarks=fillseq"]
-    argv += ["--num=9", "--block_based_table_factory={format_version=5;}"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "would replace every other setting of the tables" in done.stderr
-    assert not (tmp_path / "db").exists()
-
-
-def test_a_library_of_something_else_is_named(tmp_path: Path) -> None:
-    other = compiled("int answer(void) { return 42; }", tmp_path / "other.so", "-shared", "-fPIC")
-    with pytest.raises(UsageError, match=f"{other} has no rocksdb_") as caught:
-        inspected(other)
-    assert "not RocksDB" in caught.value.means and "--library" not in caught.value.mend
-
-
-def test_a_library_of_something_else_is_named_in_a_jar_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_of_something_else_is_named_also_in_a_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     other = compiled("int answer(void) { return 42; }", tmp_path / "other.so", "-shared", "-fPIC")
-    jar = jar_of({own_member(): other}, tmp_path / "others.jar")
-    with pytest.raises(UsageError, match=r"librocksdb\.so has no rocksdb_") as caught:
-        inspected(jar)
-    assert "not RocksDB" in caught.value.means
+    for path in (other, jar_of({own_member(): other}, tmp_path / "others.jar")):
+        with pytest.raises(UsageError, match=r"\.so has no rocksdb_") as caught:
+            inspected(path)
+        assert "not RocksDB" in caught.value.means and "--library" not in caught.value.mend
 
 
 def test_a_library_for_a_newer_libc_is_told_from_one_that_is_broken(tmp_path: Path) -> None:
@@ -138,17 +130,14 @@ def test_a_library_for_a_newer_libc_is_told_from_one_that_is_broken(tmp_path: Pa
     assert "built for a newer C or C++ library" in caught.value.means and "ioflame rocksdb list" in caught.value.mend
 
 
-@pytest.mark.parametrize("size", [1 << 20, 100, 0])
-def test_a_library_that_was_cut_short_is_not_opened(library: Path, tmp_path: Path, size: int) -> None:
-    cut = tmp_path / "librocksdb.so"
-    cut.write_bytes(library.read_bytes()[:size])
-    with pytest.raises(UsageError, match="is no whole ELF file"):
-        inspected(cut)
-
-
-def test_a_library_of_another_machine_and_a_program_are_named(library: Path, tmp_path: Path) -> None:
-    other = tmp_path / "librocksdb.so"
+def test_a_library_that_was_cut_short_of_another_machine_or_a_directory_is_named(library: Path, tmp_path: Path) -> None:
     content = bytearray(library.read_bytes())
+    for size in (1 << 20, 100, 0):
+        cut = tmp_path / f"{size}.so"
+        cut.write_bytes(content[:size])
+        with pytest.raises(UsageError, match="is no whole ELF file"):
+            inspected(cut)
+    other = tmp_path / "librocksdb.so"
     content[18:20] = (0x08).to_bytes(2, "little")  # EM_MIPS
     other.write_bytes(content)
     with pytest.raises(UsageError, match="is a library for EM_MIPS; this host is EM_"):
@@ -156,8 +145,5 @@ def test_a_library_of_another_machine_and_a_program_are_named(library: Path, tmp
     (tmp_path / "lib.so").mkdir()
     with pytest.raises(UsageError, match="is a directory"):
         found_library(engine().releases(), str(tmp_path / "lib.so"), QUIET)
-
-
-def test_a_library_alone_is_no_build_of_another_engine(library: Path) -> None:
     with pytest.raises(UsageError, match="opens no library of LMDB"):
         engine_named("lmdb").inspect_library(library, Library(library))

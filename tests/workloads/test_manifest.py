@@ -5,20 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ground.errors import MeasurementError
-from tests.workloads.log_files import (
-    FIELDS,
-    deleted,
-    fragment,
-    log_file,
-    new_file,
-    numbers,
-    snapshot,
-    string,
-)
+from tests.workloads.log_files import FIELDS, deleted, fragment, log_file, new_file, numbers, snapshot, string
 from workloads.engines.rocksdb.log_records import BLOCK, LogRecords, masked_crc
 from workloads.engines.rocksdb.manifest import (
     Edit,
@@ -55,10 +46,10 @@ def test_the_checksum_is_that_of_the_format() -> None:
 
 
 @pytest.mark.parametrize("recycled", [None, 5])
-@pytest.mark.parametrize("size", [0, 1, 6, 7, 100, BLOCK - 7, BLOCK - 6, BLOCK, 3 * BLOCK, 66 * BLOCK])
+@pytest.mark.parametrize("size", [0, 1, 6, 7, 100, BLOCK - 7, BLOCK - 6, BLOCK, 3 * BLOCK])
 def test_records_come_out_as_they_went_in_wherever_blocks_end(tmp_path: Path, size: int, recycled: int | None) -> None:
     # Of 7 to 27 bytes: each distance of a record's end from a block's comes about.
-    given_ = [b"a" * size, *(bytes([n % 256]) * (7 + n % 21) for n in range(3000))]
+    given_ = [b"a" * size, *(bytes([n % 256]) * (7 + n % 21) for n in range(1500))]
     read, records = records_of(tmp_path / "log", log_file(given_, recycled=recycled))
     assert read == given_
     assert (records.stopped, records.torn, records.is_damaged()) == ("", False, False)
@@ -161,21 +152,15 @@ def test_an_edit_that_is_cut_anywhere_is_no_edit_of_more() -> None:
 def test_a_version_has_levels_families_and_what_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "MANIFEST-000005"
     families = numbers(200, 1, 201) + string("Kürzel".encode())
-    edits = [
-        snapshot(),
-        families,
-        new_file(8, 1) + numbers(200, 1),
-        FLUSH,
-        COMPACTION + numbers(200, 1),
-        MOVE + numbers(200, 1),
-    ]
+    one = numbers(200, 1)
+    edits = [snapshot(), families, new_file(8, 1) + one, FLUSH, COMPACTION + one, MOVE + one]
     path.write_bytes(log_file(edits))
     version = version_of(Edits(path), 8, 99)
     assert version.files == {15: TableFile(2, 1, 1000, 0), 16: TableFile(1, 1, 1000, 0)}
     assert version.gone == {8: TableFile(1, 1, 1000, 0)}
     assert [version.family_of(number) for number in (15, 8, 12, 1)] == ["Kürzel", "Kürzel", "", ""]
     assert (version.knows(8), version.knows(12)) == (True, False)
-    path.write_bytes(log_file([*edits, numbers(200, 1, 202)]))
+    path.write_bytes(log_file([*edits, one + numbers(202)]))
     version = version_of(Edits(path), 15)
     assert (version.files, version.gone) == ({}, {15: TableFile(2, 1, 1000, 0)})
 
@@ -196,6 +181,7 @@ def test_a_newer_form_is_told_from_damage(tmp_path: Path) -> None:
 EDITS = [snapshot(), FLUSH, new_file(8, 1, key=b"long" * 9000), COMPACTION, MOVE, numbers(400, 21, 5, 9, 0, 0, 0)]
 
 
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(0, len(log_file(EDITS)) - 1), st.integers(0, 255)), min_size=1, max_size=8))
 def test_bytes_that_flip_are_a_reason_and_no_error(
     tmp_path_factory: pytest.TempPathFactory, flips: list[tuple[int, int]]

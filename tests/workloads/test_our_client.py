@@ -1,4 +1,4 @@
-"""Our own client, on real engines in temporary directories: counts, roles, orders, and what it refuses."""
+"""Our own client, on engines in temporary directories: counts, roles, orders, and what it refuses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ import pytest
 from ground.errors import HostError, UsageError
 from ground.results.writes import columns
 from ground.system.binaries import built_binary
-from workloads.engine import LevelSize
-from workloads.our_client import lines_of, result_of
+from tests.until import until
+from workloads.our_client import result_of
 from workloads.registry import engine_named
 from workloads.steps import DatabaseShape, StepParameters
-
-pytestmark = pytest.mark.slow
 
 ENGINES = ("rocksdb", "leveldb", "lmdb")
 KEYS = 10_007
@@ -72,6 +70,7 @@ def database(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.long
 def test_every_kind_of_operation_is_counted_and_finds_what_is_there(engine: str, database: Path) -> None:
     """Of 7,919 numbers from 5,000 keys on, those below KEYS are there: a prime number, and a part that is known."""
     beyond = f"--num={KEYS * 2}"
@@ -94,6 +93,7 @@ def test_every_kind_of_operation_is_counted_and_finds_what_is_there(engine: str,
     assert back.role("seekrandom")["scanned"] == 997 * 4 - (3 + 2 + 1)
 
 
+@pytest.mark.long
 def test_several_threads_share_a_load_and_count_their_own_reads(engine: str, tmp_path: Path) -> None:
     place = tmp_path / "db"
     done = client(engine, place, "fillseq,flush,readrandom,multireadrandom", "--threads=3", "--reads=1009",
@@ -106,6 +106,7 @@ def test_several_threads_share_a_load_and_count_their_own_reads(engine: str, tmp
     assert gone.role("readrandom")["found"] == 0
 
 
+@pytest.mark.long
 def test_readers_and_writers_are_counted_apart_and_held_to_rates(engine: str, database: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.csv"
     done = client(engine, database, "readwhilewriting", "--use_existing_db=true", "--reads=1201", "--writers=2",
@@ -128,29 +129,7 @@ def test_readers_and_writers_are_counted_apart_and_held_to_rates(engine: str, da
     assert engine_named(engine, client="ioflame").parse_report(report.read_text(encoding="utf-8"))[0] == queries
 
 
-def test_percentiles_of_a_rate_are_those_from_its_schedule(engine: str, database: Path) -> None:
-    # 102 in 2 s: one more or less at the end is no overload.
-    reads, rate = 34, 50
-    done = client(engine, database, "readrandom", "--use_existing_db=true", f"--reads={reads}", "--threads=3",
-                  f"--benchmark_read_rate_limit={rate}")  # fmt: skip
-    assert done.code == 0, done.errors
-    (line,) = done.closing()
-    role = line["roles"]["readers"]
-    assert (role["arrivals"], role["offered_ops_per_second"], role["operations"]) == ("fixed", rate, 3 * reads)
-    # One queue: three threads with queues of their own would have been done after 33 intervals of theirs.
-    assert line["seconds"] >= (3 * reads - 1) / rate
-    call = role["latency_from_call_us"]["get"]
-    # On a busy host the last operations may wait.
-    schedule = call if role["overloaded"] else role["latency_from_schedule_us"]["get"]
-    assert call["count"] == schedule["count"] == 3 * reads
-    # Each call is part of its latency from the schedule; a histogram is within 0.1 %.
-    assert all(schedule[name] >= call[name] * 0.998 for name in ("mean", "min", "p50", "p99", "max"))
-    result = engine_named(engine, client="ioflame").parse_result(done.out, "readrandom")
-    assert result is not None and result.p99 == (schedule["p99"] if role["usable"] else None)
-    alone = client(engine, database, "readrandom", "--use_existing_db=true", f"--reads={reads}").role("readrandom")
-    assert "latency_from_schedule_us" not in alone and alone["latency_from_call_us"]["get"]["count"] == reads
-
-
+@pytest.mark.long
 def test_a_mix_has_its_shares(engine: str, database: Path) -> None:
     ratios = [f"--mix_{kind}_ratio={share}" for kind, share in (("get", 0.83), ("put", 0.14), ("seek", 0.03))]
     done = client(engine, database, "mixgraph", "--use_existing_db=true", "--reads=6007", "--mix_max_scan_len=20",
@@ -165,34 +144,28 @@ def test_a_mix_has_its_shares(engine: str, database: Path) -> None:
     assert abs(kinds["seek"] - 6007 * 0.03) < 5 * (6007 * 0.03 * 0.97) ** 0.5
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_survives_a_kill(engine: str, tmp_path: Path) -> None:
     place, report = tmp_path / "db", tmp_path / "report.csv"
-    with subprocess.Popen(
-        argv_of(engine, place, "fillseq", "--num=100000000", f"--report_file={report}", *_mapped(engine)),
-        stdout=subprocess.DEVNULL,
-    ) as child:
-        while child.poll() is None and (not report.exists() or report.read_text(encoding="utf-8").count("\n") < 2):
-            os.sched_yield()
+    mapped = (f"--map_size={8 << 30}",) if engine == "lmdb" else ()
+    argv = argv_of(engine, place, "fillseq", "--num=100000000", f"--report_file={report}", *mapped)
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as child:
+        until(lambda: report.exists() and report.read_text(encoding="utf-8").count("\n") >= 2, child)
         child.kill()
     written = int(report.read_text(encoding="utf-8").splitlines()[1].split(",")[1])
     done = client(engine, place, "readrandom", "--use_existing_db=true", "--key_distribution=in_order",
-                  f"--reads={written}", "--num=100000000", *_mapped(engine))  # fmt: skip
+                  f"--reads={written}", "--num=100000000", *mapped)  # fmt: skip
     assert done.code == 0, done.errors
     assert done.role("readrandom")["found"] == written > 0
 
 
-def _mapped(engine: str) -> tuple[str, ...]:
-    return (f"--map_size={8 << 30}",) if engine == "lmdb" else ()
-
-
+@pytest.mark.long
 def test_a_signal_ends_it_with_its_closing_line(engine: str, database: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.csv"
-    argv = argv_of(
-        engine, database, "readrandom", "--use_existing_db=true", "--duration=600", f"--report_file={report}"
-    )
+    flags = ("--use_existing_db=true", "--duration=600", f"--report_file={report}")
+    argv = argv_of(engine, database, "readrandom", *flags)
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
-        while child.poll() is None and not report.exists():
-            os.sched_yield()
+        until(report.exists, child)
         child.send_signal(signal.SIGTERM)
         out, _ = child.communicate()
     assert child.returncode == 0
@@ -204,6 +177,7 @@ def _state(place: Path) -> dict[str, tuple[int, int]]:
     return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in place.iterdir()}
 
 
+@pytest.mark.long
 def test_a_directory_of_another_engine_is_not_touched(engine: str, database: Path, tmp_path: Path) -> None:
     before = _state(database)
     for other in (name for name in ENGINES if name != engine):
@@ -218,6 +192,7 @@ def test_a_directory_of_another_engine_is_not_touched(engine: str, database: Pat
     assert _state(database) == before and not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_damage_is_named_in_the_engines_words(engine: str, tmp_path: Path) -> None:
     place = tmp_path / "db"
     assert client(engine, place, "fillseq,flush").code == 0
@@ -235,6 +210,7 @@ def test_damage_is_named_in_the_engines_words(engine: str, tmp_path: Path) -> No
     assert words[engine] in done.errors, done.errors
 
 
+@pytest.mark.long
 @pytest.mark.needs("set_tid")
 @pytest.mark.parametrize("small_disk", ["6m"], indirect=True)
 def test_a_full_disk_is_named_and_what_was_written_stays(engine: str, small_disk: Path, tmp_path: Path) -> None:
@@ -251,25 +227,65 @@ def test_a_full_disk_is_named_and_what_was_written_stays(engine: str, small_disk
         assert small.code == 1 and "fix: a larger --map_size" in small.errors
 
 
-def test_wrong_flags_start_nothing(engine: str, tmp_path: Path) -> None:
-    place = tmp_path / "db"
-    for flag, words in (
-        ("--no_such_flag=1", "no_such_flag"),
-        ("--key_size=4", "--key_size=4 is not within 8 to 256"),
-        ("--threads=0", "at least 1"),
-        ("--order=sideways", "ascending, descending, shuffled, interleaved, one_after_another"),
-        ("--duration=long", "--duration=long is not"),
-        ("--duration=inf", "--duration=inf is not within"),
-        ("--mix_get_ratio=0", "no shares"),
-        ("--threads=5000", "at most 4096"),
-        ("--streams=20000", "--streams=20000 is not within 1 to"),
-    ):
-        done = client(engine, place, "fillseq", flag)
-        assert done.code == 2 and words in done.errors, (flag, done.errors)
-    done = client(engine, place, "fillseq,fly")
-    assert done.code == 2 and "has no benchmark or command fly" in done.errors
+RATE, WRITE_RATE = "--benchmark_read_rate_limit", "--benchmark_write_rate_limit"
+NOT_COUNTED = "--counted cannot be had of"
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("fillseq --no_such_flag=1", "no_such_flag"),
+        ("fillseq --key_size=4", "--key_size=4 is not within 8 to 256"),
+        ("fillseq --threads=0", "at least 1"),
+        ("fillseq --threads=5000", "at most 4096"),
+        ("fillseq --order=sideways", "ascending, descending, shuffled, interleaved, one_after_another"),
+        ("fillseq --duration=long", "--duration=long is not"),
+        ("fillseq --duration=inf", "--duration=inf is not within"),
+        ("fillseq --mix_get_ratio=0", "no shares"),
+        ("fillseq --streams=20000", "--streams=20000 is not within 1 to"),
+        ("fly,fillseq", "has no benchmark or command fly"),
+        # A rate that cannot be held.
+        ("readrandom --arrivals=poisson", "--arrivals=poisson is given without a rate, or with one of 0"),
+        (f"readrandom --arrivals=fixed {RATE}=0", "--arrivals=fixed is given without a rate, or with one of 0"),
+        (f"readrandom --arrivals=closed {RATE}=10", "--arrivals=closed is given, and a rate as well"),
+        (f"readrandom --arrivals=fixed {RATE}=-1", f"{RATE}=-1 is not within 0 to 1000000000000"),
+        (f"readrandom {RATE}=nan", f"{RATE}=NaN is not within 0 to 1000000000000"),
+        (f"readrandom {WRITE_RATE}=inf", f"{WRITE_RATE}=inf is not within 0 to 1000000000000"),
+        (f"readrandom --arrivals=fixed {WRITE_RATE}=9", "--arrivals is given, and --benchmarks=readrandom has no rate"),
+        (f"readrandom --arrivals=fixed {RATE}=9 --counted=1", "--arrivals=fixed is given, and --counted as well"),
+        (f"readrandom --arrivals=random {RATE}=10", "--arrivals=random is not closed, fixed, poisson\n"),
+        ("readrandom --service_time=100us", "--service_time=100us is not fixed:TIME or exponential:TIME"),
+        ("readrandom --service_time=fixed:0us", "--service_time=fixed:0us is not fixed:TIME or exponential:TIME"),
+        (f"readrandom {RATE}=10 --arrival_steps=steps", "--arrival_steps is given without --arrivals"),
+        (f"readrandom {RATE}=9 --arrivals=fixed --arrival_steps=steps", 'steps: line 1, "10 fast", is no step'),
+        # What has no phases to count.
+        ("readwhilewriting --counted=2", f"{NOT_COUNTED} readwhilewriting: it has readers and writers"),
+        ("readrandom --counted=2 --threads=2", f"{NOT_COUNTED} readrandom: it has 2 threads"),
+        ("readrandom --counted=2 --duration=1", f"{NOT_COUNTED} readrandom: it ends by time"),
+        ("fillseq --counted=4 --num=3", f"{NOT_COUNTED} fillseq: a phase would have no operation"),
+        ("readrandom --counted=2 --counted_events=cycles-of-nothing", "--counted_events=cycles-of-nothing is not"),
+        ("readrandom --counted_events=page-faults", "--counted_events is given without --counted"),
+    ],
+)
+def test_wrong_flags_start_nothing(words: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("steps").write_text("10 fast\n", encoding="utf-8")
+    done = client("nothing", tmp_path / "db", *words.split())
+    assert done.code == 2 and not done.closing()
+    assert done.errors.startswith("ioflame-client: error: ") and says in done.errors
+    assert ("--reads=1000" in done.errors) == says.startswith(NOT_COUNTED)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_real_engine_has_no_service_time(engine: str, tmp_path: Path) -> None:
+    done = client(engine, tmp_path / "db", "fillseq", "--service_time=fixed:1us")
+    assert (done.code, done.out) == (2, "") and not (tmp_path / "db").exists()
+    what, meaning, fix = done.errors.splitlines()
+    assert f"--service_time=fixed:1us is a flag of --engine=nothing, not of {engine}" in what
+    assert meaning.endswith("nothing was started") and fix == "  fix: --engine=nothing, or leave out --service_time"
+
+
+@pytest.mark.long
 @pytest.mark.needs("unshare")
 def test_an_absent_library_is_named_with_its_package(tmp_path: Path) -> None:
     found = Path("/usr/lib").glob("*/librocksdb.so.*.*.*")
@@ -280,6 +296,7 @@ def test_an_absent_library_is_named_with_its_package(tmp_path: Path) -> None:
     assert "there is no librocksdb.so here" in done.errors and "apt-get install rocksdb-tools" in done.errors
 
 
+@pytest.mark.long
 def test_every_step_is_one_that_the_client_knows(engine: str, tmp_path: Path) -> None:
     """Each step and workload of its engine.toml, in the order load, the others, on a thousand keys."""
     known = engine_named(engine, client="ioflame")
@@ -314,6 +331,7 @@ def test_every_step_is_one_that_the_client_knows(engine: str, tmp_path: Path) ->
             assert all(known.is_database_file(file.name) for file in (tmp_path / "db").iterdir())
 
 
+@pytest.mark.long
 def test_what_the_build_says_of_itself_is_of_the_engine_asked() -> None:
     builds = {name: (e := engine_named(name, client="ioflame")).inspect(e.find_binary(None)) for name in ENGINES}
     assert "librocksdb" in builds["rocksdb"].code.name
@@ -333,6 +351,7 @@ def test_a_client_that_does_not_drive_an_engine_is_refused() -> None:
     assert engine_named("rocksdb").report_name == "db_bench.report.csv"
 
 
+@pytest.mark.long
 def test_another_build_of_our_client_is_taken_by_its_path(tmp_path: Path) -> None:
     """With another version of LevelDB or LMDB in it: here the same one at another place."""
     known = engine_named("leveldb")
@@ -354,23 +373,3 @@ def test_a_client_that_does_not_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="built without lmdb") as caught:
         engine_named("lmdb").inspect(broken)
     assert caught.value.mend == "this"
-
-
-def test_tables_are_read_by_their_words() -> None:
-    """Of LevelDB 1.23 and LMDB 0.9.24, as printed."""
-    text = """\
-                               Compactions
-Level  Files Size(MB) Time(sec) Read(MB) Write(MB)
---------------------------------------------------
-  0        0        0         0        0        41
-  2       11       41         0       12        1024
-"""
-    leveldb = engine_named("leveldb")
-    assert leveldb.parse_tree(text).levels == [LevelSize(2, 11, 41)]
-    assert leveldb.compacted_gb(text) == pytest.approx(1065 / 1024)
-    assert leveldb.compacted_gb("") is None
-    lmdb = engine_named("lmdb")
-    line = '{"lmdb":{"depth":3,"last_page":12604,"page_size":4096}}\n{"lmdb":{"last_page":511,"page_size":4096}}\nend\n'
-    assert lmdb.parse_tree(line).levels == [LevelSize(1, 1, 2)]
-    assert lines_of('{"x": \n{"x": 1}\n[2]\n', "x") == [1]
-    assert result_of(line, "readrandom") is None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from ground.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError
 from tests.places import DATA
-from workloads.definitions import KINDS, check_definition
 from workloads.engine import LevelSize, Tree
 from workloads.engines.leveldb.engine import LevelDB
 from workloads.engines.lmdb.engine import LMDB
@@ -21,18 +21,14 @@ LEVELDB = (DATA / "clients" / "leveldb.log").read_text(encoding="utf-8")
 LMDB_LOG = (DATA / "clients" / "lmdb.log").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def leveldb() -> LevelDB:
-    engine = engine_named("leveldb")
-    assert isinstance(engine, LevelDB)
-    return engine
+    return LevelDB()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lmdb() -> LMDB:
-    engine = engine_named("lmdb")
-    assert isinstance(engine, LMDB)
-    return engine
+    return LMDB()
 
 
 def test_the_tree_of_leveldb_is_that_of_its_table_without_levels_that_are_empty(leveldb: LevelDB) -> None:
@@ -86,6 +82,22 @@ def test_the_result_of_a_benchmark_is_that_of_its_readers(leveldb: LevelDB, lmdb
     assert result_of(LEVELDB, "fillseq") and result_of(LEVELDB, "overwrite") is None
 
 
+def test_percentiles_of_a_rate_are_those_from_its_schedule_if_it_was_held() -> None:
+    role: dict[str, object] = {"threads": 1, "operations": 9, "reads": 9, "found": 9, "bytes": 9, "usable": True}
+    role["ops_per_second"] = 4.5
+    role |= {"latency_from_call_us": {"get": {"p99": 5.0}}, "latency_from_schedule_us": {"get": {"p99": 70.0}}}
+
+    def p99(**more: object) -> float | None:
+        line = {"benchmark": "readrandom", "seconds": 2.0, "roles": {"readers": {**role, **more}}}
+        found = result_of(json.dumps(line, separators=(",", ":")), "readrandom")
+        assert found is not None and found.operations == 9
+        return found.p99
+
+    assert (p99(), p99(usable=False)) == (70.0, None)
+    # Several kinds of operation have none in common.
+    assert p99(latency_from_schedule_us={"get": {"p99": 5.0}, "put": {"p99": 6.0}}) is None
+
+
 def test_a_load_has_no_reads_and_so_no_share_that_was_found() -> None:
     found = result_of(LMDB_LOG, "fillseq")
     assert found is not None and (found.operations, found.found, found.reads) == (20_000, None, None)
@@ -106,27 +118,3 @@ def test_the_last_table_counts_and_ends_at_an_empty_line() -> None:
     log = "Level Size\n 0 1 MB\n\nLevel Size\n----\n 0 412.55 MB\n 1 2 MB\nshort\n\n 2 9 MB\n"
     assert last_table(log, "Level", "Size") == [{"Level": "0", "Size": "412.55MB"}, {"Level": "1", "Size": "2MB"}]
     assert last_table(log, "Level", "Files") == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "definition", "needs"),
-    [
-        ("workload", {"about": "a", "benchmark": "x"}, f"no 'benchmark'; it has {', '.join(KINDS['workload'])}"),
-        ("workload", {"about": "a", "writes": 1}, "writes = true or false, not 1"),
-        ("workload", {"about": "a", "levels": "two"}, "levels = any or several or one, not 'two'"),
-        ("workload", {"like": "fwdrange"}, "about = a line on what it is"),
-        ("workload", {"about": "a", "like": "own"}, "that is not like itself, not 'own'"),
-        ("workload", {"about": "a", "benchmarks": "x"}, "benchmarks and flags, or `like` another"),
-        ("step", {"about": "a", "benchmarks": "x y", "flags": {}}, "names parted by commas, not 'x y'"),
-        ("configuration", {"about": "a", "flags": {"x": "a b"}}, "flags as names with plain values, not x = 'a b'"),
-    ],
-)
-def test_a_definition_of_a_user_is_refused_by_what_is_wrong_with_it(kind: str, definition: object, needs: str) -> None:
-    with pytest.raises(UsageError) as error:
-        check_definition(kind, "own", definition, {"own": definition, "fwdrange": {}})
-    assert error.value.what.endswith(needs) and error.value.what.startswith(f"[{kind}.own] needs ")
-
-
-def test_a_definition_that_has_all_it_needs_is_taken() -> None:
-    check_definition("workload", "own", {"about": "a", "like": "fwdrange", "flags": {"reads": 5}}, {"fwdrange": {}})
-    check_definition("configuration", "own", {"about": "a"}, {})

@@ -6,22 +6,20 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ground.results.stored_files import StoredFiles
+from ground.results.stored_files import StoredFile, StoredFiles
 from ground.text.progress import Reporter
 from tests.e2e.test_services import done
 from tests.until import until
-from tests.workloads.made_databases import by_name
 from tests.workloads.test_our_client import client
 from workloads.engines.rocksdb.log_events import logged_tables
 from workloads.engines.rocksdb.manifest import Edits, current_manifest
 from workloads.registry import engine_named
 from workloads.release_cache import ReleaseCache
-
-pytestmark = pytest.mark.slow
 
 ROCKSDB = engine_named("rocksdb")
 COMMON = ["--num=60000", "--key_size=16", "--value_size=100", "--bloom_bits=10", "--write_buffer_size=524288"]
@@ -48,15 +46,6 @@ SHAPES = {
 def db_bench(folder: Path, benchmarks: str, *flags: str) -> list[str]:
     given = {word.partition("=")[0]: word for word in (*COMMON, *flags)}
     return ["db_bench", f"--db={folder}", f"--benchmarks={benchmarks}", *given.values()]
-
-
-@pytest.fixture(scope="module", params=SHAPES)
-def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A database that was overwritten until levels filled, and its shape."""
-    flags, _ = SHAPES[request.param]
-    place = tmp_path_factory.mktemp("loaded") / "db"
-    done(db_bench(place, "fillrandom,overwrite", *flags))
-    return place, str(request.param)
 
 
 def dumped(manifest: Path) -> tuple[dict[int, tuple[int, int, str]], str]:
@@ -92,13 +81,28 @@ def handle(text: str) -> tuple[int, int]:
     return values[0], values[0] + values[1]
 
 
+@pytest.mark.long
 @pytest.mark.needs("db_bench", "ldb")
-def test_levels_and_edits_are_those_of_ldb(loaded: tuple[Path, str]) -> None:
-    folder, _ = loaded
+@pytest.mark.parametrize("shape", SHAPES)
+def test_files_are_those_of_ldb_of_sst_dump_and_of_log(tmp_path: Path, shape: str) -> None:
+    """Of a database that was overwritten until levels filled."""
+    flags, part = SHAPES[shape]
+    folder = tmp_path / "db"
+    done(db_bench(folder, "fillrandom,overwrite", *flags))
     before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in (folder, *folder.iterdir())}
     read = ROCKSDB.stored_files(folder)
     assert before == {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in (folder, *folder.iterdir())}
     assert read.notes == ()
+    levels_and_edits_are_those_of_ldb(folder, read)
+    tables = [file for file in read.files if file.kind == "sst"]
+    assert len(tables) > 3 and all(file.sections for file in tables)
+    assert part in {section.holds for file in tables for section in file.sections}
+    for file in tables[:4] + tables[-4:]:
+        parts_are_where_sst_dump_finds_them(file, Path(shutil.copy(folder / file.name, tmp_path)))
+    log_says_of_tables_what_their_ends_say(folder, tables, hashed=shape == "hash index")
+
+
+def levels_and_edits_are_those_of_ldb(folder: Path, read: StoredFiles) -> None:
     found, text = dumped(current_manifest(folder))
     assert levels_of(read) == {number: (level, family) for number, (level, _, family) in found.items()}
     assert len({level for level, _, _ in found.values()}) >= 2, "levels filled"
@@ -113,56 +117,43 @@ def test_levels_and_edits_are_those_of_ldb(loaded: tuple[Path, str]) -> None:
     ]
 
 
-@pytest.mark.needs("db_bench", "ldb")
-def test_parts_are_where_sst_dump_finds_them(loaded: tuple[Path, str], tmp_path: Path) -> None:
-    folder, shape = loaded
-    part = SHAPES[shape][1]
-    tables = [file for file in ROCKSDB.stored_files(folder).files if file.kind == "sst"]
-    assert len(tables) > 3 and all(file.sections for file in tables)
-    assert part in {section.holds for file in tables for section in file.sections}
-    for file in tables[:4] + tables[-4:]:
-        copy = tmp_path / file.name
-        shutil.copy(folder / file.name, copy)
-        done(["sst_dump", "--command=raw", f"--file={copy}"])
-        raw = copy.with_name(f"{copy.stem}_dump.txt").read_text(encoding="utf-8", errors="replace")
-        ends = {section.holds: section.end for section in file.sections}
-        assert ends["data"] == int(re.findall(r"data block size: (\d+)", raw)[0])
-        # Behind the last block of data there is at most what fills a page.
-        blocks = [
-            handle(text)
-            for text in re.findall(r"^  HEX    [0-9A-F]+: ([0-9A-F]+)$", raw.partition("Data Block")[0], re.M)
-        ]
-        assert blocks and 0 <= ends["data"] - max(blocks)[1] - 5 < 4096
-        assert ends["footer"] == copy.stat().st_size
-        for name, holds in (
-            ("Properties", "properties"), ("Compression dictionary", "dictionary"), ("Filter", "filter"),
-            ("Range deletion", "tombstones"),
-        ):  # fmt: skip
-            stated = re.search(rf"{name} block handle: ([0-9A-F]+)", raw)
-            assert (ends.get(holds)) == (handle(stated[1])[1] + 5 if stated else None), (holds, raw[:2000])
-        footer = {name: handle(text) for name, text in re.findall(r"(\w+) handle: ([0-9A-Fa-f]+)", raw[:400])}
-        assert (ends["metaindex"], ends["index"]) == (footer["metaindex"][1] + 5, footer["index"][1] + 5)
+def parts_are_where_sst_dump_finds_them(file: StoredFile, copy: Path) -> None:
+    done(["sst_dump", "--command=raw", f"--file={copy}"])
+    raw = copy.with_name(f"{copy.stem}_dump.txt").read_text(encoding="utf-8", errors="replace")
+    ends = {section.holds: section.end for section in file.sections}
+    assert ends["data"] == int(re.findall(r"data block size: (\d+)", raw)[0])
+    # Behind the last block of data there is at most what fills a page.
+    blocks = [
+        handle(text) for text in re.findall(r"^  HEX    [0-9A-F]+: ([0-9A-F]+)$", raw.partition("Data Block")[0], re.M)
+    ]
+    assert blocks and 0 <= ends["data"] - max(blocks)[1] - 5 < 4096
+    assert ends["footer"] == copy.stat().st_size
+    for name, holds in (
+        ("Properties", "properties"), ("Compression dictionary", "dictionary"), ("Filter", "filter"),
+        ("Range deletion", "tombstones"),
+    ):  # fmt: skip
+        stated = re.search(rf"{name} block handle: ([0-9A-F]+)", raw)
+        assert (ends.get(holds)) == (handle(stated[1])[1] + 5 if stated else None), (holds, raw[:2000])
+    footer = {name: handle(text) for name, text in re.findall(r"(\w+) handle: ([0-9A-Fa-f]+)", raw[:400])}
+    assert (ends["metaindex"], ends["index"]) == (footer["metaindex"][1] + 5, footer["index"][1] + 5)
 
 
-@pytest.mark.needs("db_bench")
-def test_log_says_of_a_table_what_its_end_says(loaded: tuple[Path, str]) -> None:
-    folder, shape = loaded
+def log_says_of_tables_what_their_ends_say(folder: Path, tables: Sequence[StoredFile], *, hashed: bool) -> None:
     logged = logged_tables((folder / "LOG").read_text(encoding="utf-8", errors="replace"))
-    compared = 0
-    for file in ROCKSDB.stored_files(folder).files:
-        if file.kind == "sst" and (table := logged.get(int(file.name.partition(".")[0]))):
-            ends = {section.holds: section.end for section in file.sections}
-            told = {section.holds: section.end for section in table.sections}
-            assert told.pop("tail") == table.size == ends["footer"]
-            # Prefixes of a hash index are in no property.
-            lacks = ends["index"] - told.get("index", ends["index"])
-            assert lacks == 0 or (lacks > 0 and shape == "hash index"), file.name
-            assert all(ends[holds] == end for holds, end in told.items() if holds != "index"), file.name
-            assert table.family == file.column_family
-            compared += 1
-    assert compared > 3
+    compared = [(file, table) for file in tables if (table := logged.get(int(file.name.partition(".")[0])))]
+    assert len(compared) > 3
+    for file, table in compared:
+        ends = {section.holds: section.end for section in file.sections}
+        told = {section.holds: section.end for section in table.sections}
+        assert told.pop("tail") == table.size == ends["footer"]
+        # Prefixes of a hash index are in no property.
+        lacks = ends["index"] - told.get("index", ends["index"])
+        assert lacks == 0 or (lacks > 0 and hashed), file.name
+        assert all(ends[holds] == end for holds, end in told.items() if holds != "index"), file.name
+        assert table.family == file.column_family
 
 
+@pytest.mark.long
 @pytest.mark.needs("db_bench", "ldb")
 def test_a_database_at_work_is_read_and_nothing_in_it_changed(tmp_path: Path) -> None:
     folder = tmp_path / "db"
@@ -196,33 +187,10 @@ def test_a_database_at_work_is_read_and_nothing_in_it_changed(tmp_path: Path) ->
             assert (file.made_by, file.column_family) == (table.made_by, "default"), file
 
 
-@pytest.mark.needs("db_bench", "ldb")
-def test_a_window_has_every_file_that_came_or_went_within_it(tmp_path: Path) -> None:
-    folder = tmp_path / "db"
-    done(db_bench(folder, "fillseq"))
-    before = ROCKSDB.stored_files(folder)
-    done(db_bench(folder, "overwrite,compact", "--use_existing_db=true", "--writes=30000"))
-    after = ROCKSDB.stored_files(folder)
-    window = ROCKSDB.stored_files_of_window(before, after)
-    files = by_name(window)
-    logged = logged_tables((folder / "LOG").read_text(encoding="utf-8", errors="replace"))
-    made = {name: file for name, file in files.items() if file.made_by and file.kind == "sst"}
-    assert {f"{number:06}.sst" for number in logged} <= made.keys()
-    assert Counter(file.made_by for file in made.values()) == Counter(table.made_by for table in logged.values())
-    for number, table in logged.items():
-        assert files[f"{number:06}.sst"].sections, number
-        if table.level is not None and table.made_by == "compaction":
-            assert files[f"{number:06}.sst"].level is not None
-    # It was opened anew, so the old MANIFEST is gone; but db_bench keeps what it said last in the new one.
-    assert [file.level for file in window.files if file.kind == "sst"].count(None) == 0
-    present = levels_of(after)
-    assert {n: pair for n, pair in levels_of(window).items() if n in present} == present
-
-
 RELEASES = ("6.29.5", "7.10.2", "8.11.4", "9.10.0", "10.4.2", "10.6.2", "10.10.1")
 
 
-@pytest.mark.long
+@pytest.mark.by_hand
 @pytest.mark.needs("maven")
 @pytest.mark.parametrize("version", RELEASES)
 def test_files_of_every_release_are_read(version: str, tmp_path: Path) -> None:
@@ -255,6 +223,7 @@ def test_files_of_every_release_are_read(version: str, tmp_path: Path) -> None:
             assert told.items() <= {part.holds: part.end for part in file.sections}.items()
 
 
+@pytest.mark.long
 def test_leveldb_says_as_much_of_its_levels_as_we(tmp_path: Path) -> None:
     known = engine_named("leveldb")
     ended = client("leveldb", tmp_path / "db", "fillseq,overwrite,flush,stats", "--num=60000", "--bloom_bits=10")
@@ -274,6 +243,7 @@ def test_leveldb_says_as_much_of_its_levels_as_we(tmp_path: Path) -> None:
     assert made["compaction"] > 0
 
 
+@pytest.mark.long
 def test_lmdb_is_a_tree_and_a_lock(tmp_path: Path) -> None:
     assert client("lmdb", tmp_path / "db", "fillseq").code == 0
     read = engine_named("lmdb").stored_files(tmp_path / "db")

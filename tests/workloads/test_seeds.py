@@ -5,13 +5,14 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ground.errors import MeasurementError
 from workloads.seeds import SeedLedger
 
 
+@settings(max_examples=20)
 @given(st.lists(st.integers(min_value=1, max_value=500), min_size=2, max_size=20))
 def test_no_thread_gets_a_seed_twice(tmp_path_factory: pytest.TempPathFactory, threads: list[int]) -> None:
     directory = tmp_path_factory.mktemp("ledger")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ground.errors import UsageError
-from ground.results.stored_files import StoredFiles
+from ground.errors import HostError, MeasurementError, UsageError
+from ground.results.stored_files import StoredFile, StoredFiles
 from tests.engines.toy.engine import Toy
 from tests.workloads.log_files import deleted, fragment, new_file, numbers, string
 from tests.workloads.made_databases import by_name, database, told
@@ -30,17 +30,10 @@ def test_an_engine_knows_its_files_by_their_names(engine: str) -> None:
     known = engine_named(engine)
     kinds = known.about.file_kinds
     names = [
-        "LOCK",
-        "LOG",
-        "LOG.old",
-        "LOG.old.1795737752127310",
-        "CURRENT",
-        "IDENTITY",
-        "MANIFEST-000005",
-        "000004.log",
-    ]
-    names += ["OPTIONS-000007", "OPTIONS-000007.dbtmp", "000009.dbtmp", "000012.sst", "000012.ldb", "000012.blob"]
-    names += ["data.mdb", "lock.mdb"]
+        "LOCK", "LOG", "LOG.old", "LOG.old.1795737752127310", "CURRENT", "IDENTITY", "MANIFEST-000005", "000004.log",
+        "OPTIONS-000007", "OPTIONS-000007.dbtmp", "000009.dbtmp", "000012.sst", "000012.ldb", "000012.blob",
+        "data.mdb", "lock.mdb",
+    ]  # fmt: skip
     for name in names:
         assert not known.is_database_file(name) or kind_of(name, kinds) != "other", name
     assert kind_of("notes.txt", kinds) == "other" and isinstance(known.about, About)
@@ -157,6 +150,9 @@ def test_databases_within_a_directory_are_found(tmp_path: Path) -> None:
     assert told(read)["#rocksdb/snapshot/000008.sst"] == ("sst", 5, "default")
     assert told(read)["ibdata1"] == ("other", None, "")
     assert told(reader.stored_files_of_window(read, read)) == told(read)
+    database(tmp_path / "#rocksdb", [new_file(8, 3), FLUSH + new_file(12, 0)], [12])
+    window = reader.stored_files_of_window(read, reader.stored_files(tmp_path))
+    assert by_name(window)["#rocksdb/000012.sst"].made_by == "flush" and window.notes == ()
 
 
 POSTGRESQL = {
@@ -185,6 +181,46 @@ def test_forks_and_parts_of_a_file_belong_to_its_relation() -> None:
     assert relation_of("base/5/16384") == relation_of("base/5/16384.12") == ("base/5/16384", "")
     assert relation_of("pg_tblspc/9/PG_15_1/5/16384_vm.1") == ("pg_tblspc/9/PG_15_1/5/16384", "vm")
     assert relation_of("global/pg_control") == relation_of("PG_VERSION") == ("", "")
+
+
+# What psql 15 printed of a database with a strange name, and of one that may not be asked.
+NAME = "it's a \\ = db"
+LISTED = f"postgres\0{NAME}\0locked\0"
+RELATIONS = f"base/5/16384\0{NAME}.public.accounts\0base/5/16387\0{NAME}.public.accounts (toast)\0"
+RELATIONS += f"base/5/16390\0{NAME}.public.fast\0global/1262\0pg_catalog.pg_database\0"
+PSQL = """#!/bin/sh
+cd "${0%/*}"
+script=$(/bin/cat)
+printf '%s' "$script" >> asked
+case "$script" in
+  *locked*) echo 'FATAL: permission denied' >&2; exit 2 ;;
+  *connect*) exec /bin/cat relations ;;
+  *) exec /bin/cat listed ;;
+esac
+"""
+
+
+def test_a_server_says_which_files_are_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("listed", LISTED), ("relations", RELATIONS), ("psql", PSQL)):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "psql").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    names = ("base/5/16384", "base/5/16384.1", "base/5/16384_vm", "base/5/16387", "base/5/16390_init", "global/1262")
+    files = StoredFiles(tuple(StoredFile(name, "relation") for name in (*names, "base/5/99", "PG_VERSION")))
+    read = titled("postgresql", files, "host=/run/postgresql")
+    accounts = f"{NAME}.public.accounts"
+    assert [file.title for file in read.files] == [
+        accounts, accounts, f"{accounts} (visibility map)", f"{accounts} (toast)", f"{NAME}.public.fast (init fork)",
+        "pg_catalog.pg_database", "", "",
+    ]  # fmt: skip
+    assert read.notes == ("database locked: its relations have no names: FATAL: permission denied",)
+    assert r"\connect -reuse-previous=on 'dbname=''it\\''s a \\\\ = db'''" in (tmp_path / "asked").read_text()
+    (tmp_path / "psql").write_text("#!/bin/sh\necho 'No such file' >&2; exit 2\n")
+    with pytest.raises(MeasurementError, match="psql did not say which databases there are: No such file"):
+        titled("postgresql", files, "host=/nowhere")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(HostError, match="psql is not installed"):
+        titled("postgresql", files, "host=/nowhere")
 
 
 def test_only_a_service_that_can_be_asked_has_titles() -> None:

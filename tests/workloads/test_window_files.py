@@ -96,9 +96,8 @@ def test_log_tells_parts_of_what_is_gone_and_when_a_file_moved(tmp_path: Path) -
     assert [files[f"00000{number}.sst"].moved_at for number in (7, 8)] == pytest.approx([0.25, 0.25])
     parts = {"data": 9000, "filter": 9100, "index": 9205, "tail": 10_000}
     sections = tuple(FileSection(end, holds) for holds, end in parts.items())
-    assert files["000012.sst"] == StoredFile(
-        "000012.sst", "sst", 2, "default", sections=sections, made_by="compaction"
-    )  # fmt: skip
+    whole = StoredFile("000012.sst", "sst", 2, "default", sections=sections, made_by="compaction")
+    assert files["000012.sst"] == whole
     # What only LOG knows: files that are in no MANIFEST yet.
     for number in (13, 14):
         file = files[f"0000{number}.sst"]
@@ -108,12 +107,9 @@ def test_log_tells_parts_of_what_is_gone_and_when_a_file_moved(tmp_path: Path) -
 def test_log_says_where_parts_end_only_where_it_knows() -> None:
     log = creation(1, 2, 5.5, compression="LZ4") + creation(3, 2, 6.0, partitions=4)
     found = logged_tables(log)
-    assert [(part.holds, part.end) for part in found[1].sections] == [
-        ("data", 9000),
-        ("filter", 9100),
-        ("tail", 10_000),
-    ]
-    assert [(part.holds, part.end) for part in found[3].sections] == [("data", 9000), ("tail", 10_000)]
+    parts = {number: [(part.holds, part.end) for part in found[number].sections] for number in (1, 3)}
+    assert parts[1] == [("data", 9000), ("filter", 9100), ("tail", 10_000)]
+    assert parts[3] == [("data", 9000), ("tail", 10_000)]
     assert (found[1].made_by, found[1].level, found[1].at, found[1].size) == ("", None, 5.5, 10_000)
     assert moves("x [a] Moving #7 to level-2 67 bytes\n") == []
     moved = "x [a] Moving #7 to level-2 67 bytes\n" + event("flush_started", 1, 2.0) + event("trivial_move", 5, 3.0)
@@ -123,10 +119,8 @@ def test_log_says_where_parts_end_only_where_it_knows() -> None:
 def test_readings_that_were_kept_as_files_alone_are_joined() -> None:
     one, two = StoredFile("000001.sst", "sst", 1), StoredFile("000001.sst", "sst", 2)
     form = Form({}, "default", "sst")
-    joined = files_of_window(
-        StoredFiles((one,), ("a",)), StoredFiles((two, StoredFile("LOG", "log")), ("a", "b")), form
-    )
-    assert joined == StoredFiles((two, StoredFile("LOG", "log")), ("a", "b"))
+    after = StoredFiles((two, StoredFile("LOG", "log")), ("a", "b"))
+    assert files_of_window(StoredFiles((one,), ("a",)), after, form) == after
 
 
 def test_a_database_that_came_or_went_within_the_window(tmp_path: Path) -> None:
@@ -146,10 +140,9 @@ def test_what_is_being_written_at_the_end_belongs_to_the_job_that_runs(tmp_path:
     before = ROCKSDB.stored_files(folder)
     for number in (20, 21):
         (folder / f"{number:06}.sst").write_bytes(b"not whole yet")
-    compacting = (
-        "2026/11/26-18:25:42.7 7 [db/c.cc:1995] [default] [JOB 5] Compacting 4@0 + 3@1 files to L1, score 1.00\n"
-    )
-    flushing = "2026/11/26-18:25:42.7 7 [db/f.cc:890] [default] [JOB 6] Level-0 flush table #21: started\n"
+    begin = "2026/11/26-18:25:42.7 7 [db/f.cc:890] [default]"
+    compacting = f"{begin} [JOB 5] Compacting 4@0 + 3@1 files to L1, score 1.00\n"
+    flushing = f"{begin} [JOB 6] Level-0 flush table #21: started\n"
     again = compacting.replace("JOB 5", "JOB 8").replace("to L1", "to L2")
     ended = event("compaction_finished", 8, before.at + 1, output_level=2) if isinstance(before, DatabaseFiles) else ""
     for log, level in (
