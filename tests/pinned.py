@@ -28,13 +28,8 @@ def _made(checkout: Path, run: Path, copy: Path) -> dict[str, Any]:
     python = checkout / ".venv" / "bin" / "python"
     for words in (["analyse"], ["show"]):
         more = ["all", "--tsv"] if words == ["show"] else []
-        done = subprocess.run(
-            [python, "-m", "ioflame.cli", *words, copy, *more],
-            cwd=checkout,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        argv = [str(python), "-m", "ioflame.cli", *words, str(copy), *more]
+        done = subprocess.run(argv, cwd=checkout, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):
             raise SystemExit(f"{checkout}: {words[0]} {run} ended with {done.returncode}: {done.stderr}")
     found: dict[str, Any] = {"show all --tsv": done.stdout.replace(str(copy), "RUN")}

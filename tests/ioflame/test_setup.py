@@ -16,25 +16,15 @@ from tests.places import ROOT
 SCRIPT = ROOT / "ioflame" / "setup.sh"
 TOOLS = ("bash", "dirname", "cat", "grep", "uname", "head", "sort", "cut", "id", "env", "sh")
 NEEDED = (
-    "perf",
-    "bpftrace",
-    "fio",
-    "db_bench",
-    "gdb",
-    "eu-stack",
-    "setpriv",
-    "cc",
-    "clang",
-    "pkg-config",
-    "python3",
+    "perf", "bpftrace", "fio", "db_bench", "gdb", "eu-stack", "setpriv", "cc", "clang", "pkg-config", "python3",
     "apt-get",
-)
+)  # fmt: skip
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A tree with only the script and a PATH of chosen commands, readable to everybody."""
-    with tempfile.TemporaryDirectory(prefix="ioflame-setup-") as name:
+    """A tree with only the script and a PATH of chosen commands, readable to everybody, wherever the checkout is."""
+    with tempfile.TemporaryDirectory(prefix="ioflame-setup-", dir="/tmp") as name:
         root = Path(name)
         root.chmod(0o755)
         (root / "ioflame").mkdir()
@@ -45,15 +35,14 @@ def place() -> Iterator[Path]:
             assert found
             (root / "bin" / tool).symlink_to(found)
         for tool in NEEDED:  # present and willing; only their presence is asked for
-            command = root / "bin" / tool
-            command.write_text("#!/bin/sh\nexit 0\n")
-            command.chmod(0o755)
+            stand_in(root, tool, "exit 0")
         yield root
 
 
 def setup(place: Path, *prefix: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*prefix, str(place / "bin" / "bash"), str(place / "ioflame" / "setup.sh")],
+        cwd=place,
         env={"PATH": str(place / "bin"), "HOME": str(place)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -79,14 +68,8 @@ def test_an_ordinary_user_without_sudo_gets_the_exact_command(place: Path) -> No
     "manager, said",
     [
         ("", "with your package manager (the names are those of Debian): linux-perf fio rocksdb-tools gdb"),
-        (
-            "dnf",
-            "sudo dnf install perf fio gdb pkgconf-pkg-config leveldb-devel snappy-devel lmdb-devel, and build",
-        ),
-        (
-            "zypper",
-            "sudo zypper install perf fio gdb pkg-config leveldb-devel snappy-devel lmdb-devel, and build",
-        ),
+        ("dnf", "sudo dnf install perf fio gdb pkgconf-pkg-config leveldb-devel snappy-devel lmdb-devel, and build"),
+        ("zypper", "sudo zypper install perf fio gdb pkg-config leveldb-devel snappy-devel lmdb-devel, and build"),
     ],
 )
 def test_a_host_without_apt_is_told_what_to_install(place: Path, manager: str, said: str) -> None:

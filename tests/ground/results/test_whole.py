@@ -1,22 +1,28 @@
-"""Files that are written whole and read with care, in directories where somebody else may write too."""
+"""Records and files of runs: written whole, read with care where somebody else may write too, printed in columns."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ground.errors import HostError, MeasurementError, UsageError
-from ground.results.checks import Verdict
+from ground.results.checks import Check, Verdict, render_checks, worst
 from ground.results.files import Files
+from ground.results.record import RunRecord, Window, created_at
 from ground.results.run import Run, check_writable, open_run
 from ground.system.atomic_files import read_json, read_whole, write_json, write_whole
 from ground.system.process import Children
+from ground.text.columns import NO_BREAK, fold_line
+from ground.text.moving_line import fitted
 from ioflame.cli import main
-from tests.conftest import Ioflame
+from tests.records import counters, run_record
 from tests.viz import observers
 from tests.viz.runs import record
 from workloads.checks import disk_checks
@@ -60,6 +66,7 @@ def test_a_run_is_nobody_elses_to_read_whatever_the_umask(tmp_path: Path) -> Non
     assert run.directory.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.long
 @pytest.mark.needs("perf")
 def test_a_recording_with_copies_of_stacks_is_its_owners_alone(tmp_path: Path) -> None:
     """perf makes it so itself, whatever the umask: said here, because a profile relies on it."""
@@ -87,10 +94,10 @@ def test_a_full_disk_leaves_what_was_there_and_is_named_with_the_command_that_sh
 
 @pytest.mark.needs("unshare")
 @pytest.mark.parametrize("small_disk", ["64k"], indirect=True)
-def test_a_command_on_a_full_disk_ends_with_that_error(ioflame: Ioflame, small_disk: Path) -> None:
+def test_a_command_on_a_full_disk_ends_with_that_error(small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run.create(small_disk, record())
-    code, _, err = ioflame.run("report", run.directory)  # a page of some hundred KB
-    assert code == 3, err
+    assert main(["report", str(run.directory)]) == 3  # a page of some hundred KB
+    err = capsys.readouterr().err
     assert "report.html: No space left on device" in err and "Traceback" not in err
     assert [entry.name for entry in run.directory.iterdir()] == [Files.RECORD]
 
@@ -114,7 +121,9 @@ def test_what_is_no_file_of_a_run_is_not_read(tmp_path: Path) -> None:
         read_whole(tmp_path / "huge")
 
 
-@pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"\xff\xfe", b'{"a": 1e999}', b"{}" * 2])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b"[" * 100_000, b"\xff\xfe", b'{"schema": "one"}', b'{"a": 1e999}', b"{}" * 2]
+)
 def test_json_of_another_form_is_an_error_with_its_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "result.json").write_bytes(content)
     with pytest.raises(MeasurementError, match=r"result\.json is not a thing"):
@@ -157,3 +166,109 @@ def test_a_result_of_another_schema_is_refused_and_one_of_before_there_was_any_i
     path.write_text(json.dumps({**content, "schema": 2}))
     with pytest.raises(MeasurementError, match=r"has schema 2; this ioflame reads schema 1"):
         read_json(path, type(value))
+
+
+def made() -> RunRecord:
+    return run_record(threads=2, options={"scale": "smoke"})
+
+
+def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, made())
+    run.record.windows.append(Window("plain", 1, 5_000_000_001, counters(queries=12.5), "note"))
+    run.record.checks.append(Check("steal", Verdict.WARN, "3 %", "noisy", "move"))
+    run.save()
+    assert open_run(run.directory).record == run.record
+    assert run.record.windows[0].seconds == 5.0
+
+
+def test_two_runs_in_one_second_get_two_directories(tmp_path: Path) -> None:
+    directories = {Run.create(tmp_path, made()).directory for _ in range(3)}
+    assert len(directories) == 3
+    assert all(d.name.endswith(("-readrandom-t2", "-readrandom-t2-2", "-readrandom-t2-3")) for d in directories)
+
+
+def test_latest_follows_the_newest_and_spares_what_is_not_ours(tmp_path: Path) -> None:
+    for _ in range(2):
+        run = Run.create(tmp_path, made())
+        run.point_latest()
+        assert (tmp_path / "latest").resolve() == run.directory
+    other = tmp_path / "other"
+    (other / "latest").mkdir(parents=True)
+    Run.create(other, made()).point_latest()
+    assert (other / "latest").is_dir()
+    assert not (other / "latest").is_symlink()
+
+
+def test_a_record_of_another_schema_is_refused(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, made())
+    run.record.schema = 99
+    run.save()
+    with pytest.raises(MeasurementError, match="schema 99; this ioflame reads schema 1"):
+        open_run(run.directory)
+
+
+def test_an_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for attempt in (check_writable, lambda out: Run.create(out, made())):
+        with pytest.raises(UsageError, match="cannot be written to"):
+            attempt(tmp_path / "file")
+
+
+@settings(max_examples=50)
+@given(st.integers(40, 120), st.lists(st.text("abc def-/", min_size=1, max_size=200), min_size=1, max_size=4))
+def test_folded_checks_keep_every_word_within_the_width(width: int, values: list[str]) -> None:
+    checks = [Check("name", Verdict.OK, value) for value in values]
+    folded = render_checks(checks, width)
+    assert folded.split() == render_checks(checks).split()
+    for line in folded.splitlines():
+        assert len(line.rstrip()) <= width or len(max(line.split(), key=len)) > width - 20
+
+
+def test_numbers_stay_with_their_units_and_names_with_theirs() -> None:
+    assert fold_line("host: 2 x Model, " + "many words " * 9, 60, 9).startswith("host: 2 x Model, many")
+    held = fold_line("frames: " + ", ".join(f"name{NO_BREAK}{i}%" for i in range(99)), 60, 8)
+    assert NO_BREAK not in held and not re.search(r"^ *\d+%", held, re.MULTILINE) and "name 98%" in held
+    for width in range(40, 121):
+        units = fold_line("of each window " + "waits took 12 % and 3 us of some " * 9, width, 9)
+        assert not re.search(r"\d$|^ *(%|us)", units, re.MULTILINE) and units.count("12 %") == 9
+
+
+def test_a_functions_name_too_wide_beside_the_indent_moves_to_the_left() -> None:
+    name = "rocksdb::BlockBasedTable::MaybeReadBlockAndLoadToCache<rocksdb::Block_kData>"
+    lines = render_checks(
+        [Check("perf and stackfold", Verdict.OK, f"names alike but {name} and more")], 100
+    ).splitlines()
+    assert [line for line in lines if len(line) > 100] == []
+    assert lines[1].strip() == name and lines[2].index("and more") == lines[0].index("names")
+    # Beside the indent there is no room for the first word either.
+    assert render_checks([Check("perf and stackfold", Verdict.OK, name)], 100).split()[-1] == name
+
+
+def test_later_lines_stand_below_the_first() -> None:
+    lines = render_checks([Check("perf_event_paranoid", Verdict.OK, "word " * 40)], 60).splitlines()
+    begins = {line.index("word") for line in lines}
+    assert begins == {lines[0].index("word")} and len(lines) > 3
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_the_words_of_a_stage_leave_its_clock_in_sight(columns: int) -> None:
+    stage = "offcpu window: eBPF on sched_switch and sched_waking: stacks by time off the CPU"
+    shown = fitted(stage, columns)
+    assert len(shown) <= max(columns - 32, 20)
+    assert shown == stage or (shown.endswith("\u2026") and stage.startswith(shown[:-1]))
+
+
+def test_checks_print_one_line_each_with_their_command() -> None:
+    checks = [Check("a", Verdict.OK, "1"), Check("longer", Verdict.WARN, "2", "follows", "do this")]
+    lines = render_checks(checks).splitlines()
+    assert lines == ["     ok  a       1", "   warn  longer  2; follows; -> do this"]
+    assert worst(checks) is Verdict.WARN
+    assert worst([]) is Verdict.OK
+
+
+def test_a_time_is_read_with_the_zone_that_records_have() -> None:
+    """`fromisoformat` of Python 3.10 takes +02:00 alone."""
+    zoned = created_at("2026-11-25T20:40:17+0200")
+    assert zoned == created_at("2026-11-25T18:40:17+00:00") and created_at("2026-11-25T20:40:17").tzinfo is None
+    with pytest.raises(ValueError, match="yesterday"):
+        created_at("yesterday")

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ground.errors import MeasurementError, UsageError
-from ground.system.cpu_limit import limited_cpus
+from ground.system.cpus import check_cpus, held_on
 from ground.system.descendants import ancestors, descendants, having_open, is_below
 from ground.system.groups import container_group, groups_of, named_group
 from ground.system.own_cpu import own_cpu_seconds
 from ground.system.own_groups import hierarchy_of, own_name, remove_abandoned
-from ground.system.proc_stat import stat_fields
+from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
 from ground.system.process import Children
+from ground.system.pulse import Pulse
 from ground.system.repeated_command import RepeatedCommand
+from tests.until import until
 
 # Names itself as somebody may who wants to be misread, and starts a child, which it tells of.
 _NAMED = """
@@ -106,15 +111,6 @@ def test_our_group_lies_in_its_hierarchy() -> None:
     assert hierarchy_of("ioflame-no-such-controller") is None
 
 
-def test_a_bound_on_cpus_is_held_or_says_why_it_is_not() -> None:
-    group = hierarchy_of("cpu")
-    with limited_cpus(1000.0) as why:
-        within = hierarchy_of("cpu")
-    # Without the right to make a group there is a reason, and the process stays in its group.
-    assert within == group if why else group is not None
-    assert hierarchy_of("cpu") == group
-
-
 @pytest.fixture
 def children() -> Iterator[Children]:
     with Children() as started:
@@ -145,3 +141,106 @@ def cmdline(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+STATUS = "/proc/thread-self/status"
+
+
+def test_context_switches_are_those_that_getrusage_counts() -> None:
+    for _ in range(50):
+        os.sched_yield()
+    before = resource.getrusage(resource.RUSAGE_THREAD)
+    voluntary, involuntary = switches(STATUS)
+    after = resource.getrusage(resource.RUSAGE_THREAD)
+    assert before.ru_nvcsw <= voluntary <= after.ru_nvcsw
+    assert before.ru_nivcsw <= involuntary <= after.ru_nivcsw
+
+
+def test_a_thread_may_have_any_name() -> None:
+    seen = []
+
+    def look() -> None:
+        Path("/proc/thread-self/comm").write_bytes(b"a) R (b:\n\xff")
+        seen.extend([named_stat("/proc/thread-self/stat"), named_fields(STATUS)["Tgid"]])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    (name, fields), pid = seen
+    assert name == "a) R (b:\n\ufffd" and fields[0] == b"R" and pid == str(os.getpid())
+
+
+def test_one_that_is_gone_is_an_error() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    for read in (stat_fields, named_fields):
+        with pytest.raises(OSError, match="No such file"):
+            read(f"/proc/{child.pid}/{'stat' if read is stat_fields else 'status'}")
+
+
+_PROBE = """
+import os, sys
+from pathlib import Path
+from collectors.activity import moment
+from collectors.counters import ProcessProbe, device_of
+from ground.system.held_process import HeldProcess
+pid = int(sys.argv[1])
+[task] = ProcessProbe(pid, device_of(Path(sys.argv[2]))).snapshot().tasks.values()
+assert (task.voluntary, task.involuntary) == (4394, 33193), task
+assert moment(HeldProcess(pid)).switches == {pid: (4394, 33193)}
+"""
+
+
+@pytest.mark.needs("unshare")
+def test_kernels_for_shadow_stacks_have_two_more_lines_below_the_switches(tmp_path: Path) -> None:
+    """Linux 6.6 with CONFIG_X86_USER_SHADOW_STACK, as distributions have it."""
+    more = "x86_Thread_features:\t\nx86_Thread_features_locked:\t\n"
+    with subprocess.Popen(["sleep", "infinity"]) as child:
+        status = Path(f"/proc/{child.pid}/status").read_text(encoding="utf-8")
+        first = status[: status.index("voluntary_ctxt_switches")]
+        shown = tmp_path / "status"
+        shown.write_text(f"{first}voluntary_ctxt_switches:\t4394\nnonvoluntary_ctxt_switches:\t33193\n{more}")
+        place = f"/proc/{child.pid}/task/{child.pid}/status"
+        script = f'mount --bind "{shown}" {place} && exec "$@"'
+        argv = [sys.executable, "-c", _PROBE, str(child.pid), str(tmp_path)]
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *argv], check=False, stderr=subprocess.PIPE)
+        child.kill()
+    assert done.returncode == 0, done.stderr.decode()
+
+
+SAY = "import os; print(os.getpid(), sorted(os.sched_getaffinity(0)))"
+
+
+def test_a_program_runs_where_it_is_held_with_the_pid_that_was_started() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    argv = held_on(check_cpus(str(cpu)), [sys.executable, "-c", SAY])
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
+        out, _ = child.communicate()
+    assert out == f"{child.pid} [{cpu}]\n"
+
+
+def test_without_a_list_the_command_line_stays() -> None:
+    assert held_on(None, ["db_bench", "--threads=1"]) == ["db_bench", "--threads=1"]
+
+
+@pytest.mark.parametrize("form", ["{0}", "{0}-{0}", "{0},{0}"])
+def test_lists_are_taken_as_taskset_takes_them(form: str) -> None:
+    text = form.format(min(os.sched_getaffinity(0)))
+    assert check_cpus(text) == text
+    subprocess.run(held_on(text, ["true"]), check=True)
+
+
+def test_a_process_has_a_pulse_while_one_below_it_works_and_none_while_that_is_stopped() -> None:
+    burns = "import os\nprint(os.getpid(), flush=True)\nwhile True: pass"
+    # The shell itself only waits.
+    with subprocess.Popen(["sh", "-c", f"{sys.executable} -c '{burns}'; :"], stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        burner = int(shell.stdout.readline())
+        pulse = Pulse(shell.pid)
+        assert pulse.quiet_seconds() == 0
+        until(lambda: pulse.quiet_seconds() == 0, shell)
+        os.kill(burner, signal.SIGSTOP)
+        until(lambda: pulse.quiet_seconds() > 0.01, shell)
+        os.kill(burner, signal.SIGCONT)
+        until(lambda: pulse.quiet_seconds() == 0, shell)
+        os.kill(burner, signal.SIGKILL)

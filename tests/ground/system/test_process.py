@@ -3,11 +3,10 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +20,14 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def await_end(pid: int) -> None:
+    """A pidfd tells of the end of a process that is not ours to wait for."""
+    if alive(pid):
+        handle = os.pidfd_open(pid)
+        assert select.select([handle], [], [], 120)[0]
+        os.close(handle)
 
 
 def words_of(cmdline: Path) -> list[str]:
@@ -60,44 +67,6 @@ def test_a_child_that_is_started_while_a_signal_comes_is_stopped_with_the_others
         signal.raise_signal(signal.SIGINT)
 
 
-def test_children_are_stopped_when_the_block_raises() -> None:
-    children = Children()
-    with pytest.raises(MeasurementError), children:
-        child = children.start("sleeper", ["sleep", "1000"])
-        raise MeasurementError("something failed")
-    assert not alive(child.pid)
-
-
-def test_a_child_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    os.mkfifo(said)
-    code = (
-        "import signal,time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('{}','w').write('x')\ntime.sleep(1000)"
-    )
-    child = Children().start("stubborn", [sys.executable, "-c", code.format(said)])
-    assert said.read_text() == "x"  # returns once the child ignores the signal
-    assert child.stop(grace=0.2) == -signal.SIGKILL
-    assert child.describe_end() == "killed by SIGKILL"
-
-
-def test_a_child_does_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    os.mkfifo(pids)
-    code = (
-        "from ground.system.process import Children\nimport time\n"
-        f"c = Children().start('c', ['sleep', '1000'])\nopen({str(pids)!r}, 'w').write(str(c.pid))\ntime.sleep(1000)"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code])
-    pid = int(pids.read_text())
-    # A pidfd tells of the end of a process that is not ours to wait for.
-    handle = os.pidfd_open(pid)
-    parent.kill()
-    parent.wait()
-    ended, _, _ = select.select([handle], [], [], 10)
-    os.close(handle)
-    assert ended
-
-
 # Each starts $SLEEPER, which says its own pid and then sleeps, in another way.
 WRAPPERS = {
     "as a child that is waited for": "sh -c $SLEEPER; :",
@@ -113,7 +82,6 @@ def wrapped(script: str, said: Path) -> list[str]:
     return ["env", f"SLEEPER=echo${{IFS}}$$>{said};exec${{IFS}}sleep${{IFS}}1000", "sh", "-c", script]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", WRAPPERS.values(), ids=WRAPPERS)
 def test_what_a_wrapper_starts_ends_with_it(script: str, tmp_path: Path) -> None:
     argv = wrapped(script, tmp_path / "pid")
@@ -124,18 +92,6 @@ def test_what_a_wrapper_starts_ends_with_it(script: str, tmp_path: Path) -> None
         child.stop(grace=1.0)
         assert not alive(sleeper)
         assert not child.running
-
-
-def test_what_a_wrapper_starts_does_not_outlive_an_ioflame_that_is_killed(tmp_path: Path) -> None:
-    argv = wrapped(WRAPPERS["as a child that is waited for"], tmp_path / "pid")
-    code = f"from ground.system.process import Children\nimport time\nChildren().start('c', {argv!r})\ntime.sleep(1000)"
-    parent = subprocess.Popen([sys.executable, "-c", code])
-    handle = os.pidfd_open(int((tmp_path / "pid").read_text()))
-    parent.kill()
-    parent.wait()
-    ended, _, _ = select.select([handle], [], [], 10)
-    os.close(handle)
-    assert ended
 
 
 @pytest.mark.parametrize(
@@ -169,27 +125,29 @@ def test_a_command_is_found_once_in_the_list_of_processes() -> None:
         assert found == [str(child.pid)]
 
 
-@pytest.mark.slow
-def test_what_hangs_is_not_waited_for() -> None:
+def test_what_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ground.system.process._LOOK_SECONDS", 0.01)
     with Children() as children:
         child = children.start("hanging", ["sh", "-c", "sleep 1000; :"])
         os.kill(child.pid, signal.SIGSTOP)
-        assert child.wait(1000, quiet=0.2) is None
+        assert child.wait(1000, quiet=0.01) is None
         answers, never = os.pipe()
-        assert not child.await_answer(answers, 1000, quiet=0.2)
+        assert not child.await_answer(answers, 1000, quiet=0.01)
         os.close(answers)
         os.close(never)
         # A stopped process cannot act on SIGTERM: `stop` continues it.
         assert child.stop(grace=1000) == -signal.SIGTERM
 
 
-@pytest.mark.slow
-def test_what_works_is_waited_for() -> None:
-    """For longer than it may be quiet; below a wrapper, which does nothing meanwhile."""
-    code = "import time\nend = time.monotonic() + 4\nwhile time.monotonic() < end: pass"
+def test_what_works_is_waited_for_until_it_has_been_quiet_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That work below a process is its pulse is in test_pulse.py."""
+    quiet = iter([0.0, 7.9, 0.0, 8.0, 8.1])
+    monkeypatch.setattr("ground.system.process.Pulse", lambda _: SimpleNamespace(quiet_seconds=lambda: next(quiet)))
+    monkeypatch.setattr("ground.system.process._LOOK_SECONDS", 0.001)
     with Children() as children:
-        child = children.start("busy", ["sh", "-c", f"{sys.executable} -c '{code}'; exit 3"])
-        assert child.wait(1000, quiet=2.0) == 3
+        child = children.start("busy", ["sleep", "1000"])
+        assert child.wait(1000, quiet=8.0) is None
+        assert child.running and list(quiet) == []
 
 
 def test_output_goes_to_the_files_named(tmp_path: Path) -> None:
@@ -206,23 +164,14 @@ def test_a_failed_command_is_reported_with_its_own_words() -> None:
         capture(["sh", "-c", "echo no such thing >&2; exit 3"], timeout=10).require("listing")
 
 
-def test_a_command_that_runs_too_long_is_ended() -> None:
-    with pytest.raises(MeasurementError, match="did not end within 0 s"):
-        capture(["sleep", "1000"], timeout=0.05)
-
-
-@pytest.mark.slow
 def test_a_command_that_runs_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     """The child holds the pipes open: waiting for their end would take as long as the child does."""
-    argv = wrapped(WRAPPERS["as a child that is waited for"], tmp_path / "pid")
-    pids: list[int] = []
-    reader = threading.Thread(target=lambda: pids.append(int((tmp_path / "pid").read_text())))
-    reader.start()
-    with pytest.raises(MeasurementError, match="did not end within 1 s"):
-        capture(argv, timeout=1)
-    reader.join()
-    handle = os.pidfd_open(pids[0]) if alive(pids[0]) else None
-    assert handle is None or select.select([handle], [], [], 10)[0]
+    said, timeout = tmp_path / "pid", 0.1
+    while not (said.exists() and said.read_text()):  # until it was given long enough to start its child
+        with pytest.raises(MeasurementError, match=f"did not end within {timeout:.0f} s"):
+            capture(["sh", "-c", f"sh -c 'echo $$ >{said}; exec sleep 1000'; :"], timeout=timeout)
+        timeout *= 2
+    await_end(int(said.read_text()))
 
 
 def test_a_missing_tool_names_its_package() -> None:

@@ -1,4 +1,4 @@
-"""What `ioflame compare` is asked for: refused in words before anything starts, and read again from what is there."""
+"""Comparisons and runs that are there are read again: figures, verdicts, and what bars one."""
 
 from __future__ import annotations
 
@@ -16,36 +16,6 @@ from ioflame.cli import main
 from ioflame.measure.compare.conduct import out_of_time, shortened
 from tests.records import window
 from tests.viz.runs import record
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ([], "a comparison is of --arm NAME=BIN"),
-        (["--null=sh", "--factor=threads=1,2"], "a comparison is of --arm NAME=BIN"),
-        (["--arm=a=sh"], "at least two arms"),
-        (["--arm=a=sh", "--arm=a=true"], "with different names"),
-        (["--arm=a=sh", "--arm=twin=true"], "twin is reserved"),
-        (["--arm=a=sh", "--arm=b=/no/such"], "DB_BENCH=/no/such does not exist"),
-        (["--arm=a=sh", "--arm=b=x y sh"], "expected NAME=CLIENT"),
-        (["--arm=a=sh", "--arm=b='"], "No closing quotation"),
-        (["--factor=cache_type=lru_cache"], "two or more values"),
-        (["--factor=cache_type=lru_cache,none"], "CACHE_TYPE=none is not known"),
-        (["--factor=block_size=4096,small", "--db-bench=sh"], "not a whole number"),
-        (["--null=sh", "--delta=2"], "DELTA=2: expected a percentage such as 2%"),
-        (["--null=sh", "--time=soon"], "TIME=soon: expected a time such as 40m"),
-        (["--null=sh", "--sessions=17"], "SESSIONS=17 is out of range"),
-        (["--null=sh", "--schedule=fast"], "SCHEDULE=fast is not known"),
-        (["/no/such"], "is no directory of a comparison"),
-    ],
-)
-def test_a_bad_request_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
-) -> None:
-    assert main(["compare", "-q", f"--out={tmp_path}", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert (out, says in err) == ("", True), err
-    assert not list(tmp_path.iterdir())
 
 
 def comparison(directory: Path, of_b: float, sessions: int = 4) -> ComparisonRun:

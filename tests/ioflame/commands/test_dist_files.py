@@ -92,8 +92,8 @@ def test_every_command_has_a_page_with_all_its_options(share: Path, capsys: pyte
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="no groff here")
 def test_groff_has_nothing_to_say_of_a_page(share: Path) -> None:
-    for path in (share / "man" / "man1").iterdir():
-        done = subprocess.run(
-            ["groff", "-Kutf8", "-man", "-Tutf8", "-ww", str(path)], capture_output=True, text=True, check=True
-        )
-        assert done.stderr == "" and "SYNOPSIS" in re.sub(r"\x1b\[[\d;]*m|.\x08", "", done.stdout), path.name
+    paths = list((share / "man" / "man1").iterdir())
+    argv = ["groff", "-Kutf8", "-man", "-Tutf8", "-ww", *map(str, paths)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert re.sub(r"\x1b\[[\d;]*m|.\x08", "", done.stdout).count("SYNOPSIS") >= len(paths)

@@ -1,4 +1,4 @@
-"""The variables of `make` reach ioflame as they were given: the real make, with a stand-in where it calls ioflame."""
+"""Variables of make reach ioflame as they were given, and what can be set is said in the words of whoever asked."""
 
 from __future__ import annotations
 
@@ -12,23 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from ground.settings import FrontEnd, Setting, worded, worded_for
+from ioflame.cli import build_parser, main
 from ioflame.commands.arguments import add_profile_arguments, add_repetition
 from tests.places import ROOT
 
-pytestmark = pytest.mark.slow
-
 # What a shell or make would take for its own, and what splitting at blanks would lose.
-VALUES = (
-    "a  b",
-    "it's",
-    "$HOME $(HOME) $$",
-    "x\ny",
-    '"`id`"',
-    "$(shell touch expanded)",
-    "#;&|<>*?~\\",
-    "--dash",
-    "\\n",
-)
+VALUES = ("--dash  it's $HOME $(HOME) $$", 'x\ny "`id`" $(shell touch expanded)', "#;&|<>*?~\\", "\\n")
 
 
 @pytest.fixture
@@ -62,28 +52,27 @@ def make(place: Path, target: str, *variables: str, **environment: str) -> None:
     assert not (place / "expanded").exists()
 
 
-@pytest.mark.parametrize("value", VALUES)
-def test_a_value_from_the_command_line_or_the_environment_arrives_unchanged(place: Path, value: str) -> None:
-    for target, first in (("profile", ["profile"]), ("io-efficiency", ["experiment", "io-efficiency"])):
-        given = ["--workload", "--db-dir", "--collect", "--out"]
-        variables = {option.removeprefix("--").replace("-", "_").upper(): value for option in given}
-        wanted = [f"{option}={value}" for option in given]
-        if target == "io-efficiency":
-            variables["RESUME"] = value
-            wanted += ["--users=1 2", f"--resume={value}"]
-        make(place, target, *(f"{name}={text}" for name, text in variables.items()))
-        assert arguments(place / "called-ioflame") == [*first, *wanted]
-        make(place, target, **variables)
-        assert arguments(place / "called-ioflame") == [*first, *wanted]
-        make(place, target, DB_BENCH=value)
-        assert arguments(place / "for-setup") == [value]
-        assert f"--db-bench={value}" in arguments(place / "called-ioflame")
+@pytest.mark.parametrize("target", ["profile", "io-efficiency"])
+def test_values_from_the_command_line_or_the_environment_arrive_unchanged(place: Path, target: str) -> None:
+    given = dict(zip(("--workload", "--db-dir", "--collect", "--out"), VALUES, strict=True))
+    wanted = [f"{option}={value}" for option, value in given.items()]
+    first = ["profile"] if target == "profile" else ["experiment", "io-efficiency"]
+    variables = {option.removeprefix("--").replace("-", "_").upper(): value for option, value in given.items()}
+    if target == "io-efficiency":
+        variables["RESUME"] = VALUES[0]
+        wanted += ["--users=1 2", f"--resume={VALUES[0]}"]
+    make(place, target, *(f"{name}={text}" for name, text in variables.items()))
+    assert arguments(place / "called-ioflame") == [*first, *wanted]
+    make(place, target, **variables)
+    assert arguments(place / "called-ioflame") == [*first, *wanted]
+    make(place, target, f"DB_BENCH={' '.join(VALUES)}")
+    assert arguments(place / "for-setup") == [" ".join(VALUES)]
+    assert f"--db-bench={' '.join(VALUES)}" in arguments(place / "called-ioflame")
 
 
-@pytest.mark.parametrize("value", VALUES)
-def test_a_command_line_arrives_in_one_word_behind_its_options(place: Path, value: str) -> None:
-    make(place, "run", f"CMD={value}", "STORE=a store")
-    assert arguments(place / "called-ioflame") == ["run", "--store=a store", "--", value]
+def test_a_command_line_arrives_in_one_word_behind_its_options(place: Path) -> None:
+    make(place, "run", f"CMD={' '.join(VALUES)}", "STORE=a store")
+    assert arguments(place / "called-ioflame") == ["run", "--store=a store", "--", " ".join(VALUES)]
 
 
 def test_every_option_of_a_command_is_a_variable_of_its_target(place: Path) -> None:
@@ -107,28 +96,23 @@ def test_every_option_of_a_command_is_a_variable_of_its_target(place: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("target", "given", "says"),
     [
-        (["WORKLAOD=x"], "WORKLAOD is not a variable of this Makefile\n"),
-        (["SCALE=smoke", "threds=2"], "fix: THREADS=... (make help lists them)"),
-        (["a';>expanded;'=1"], "is not a variable"),
+        ("help", ["WORKLAOD=x"], "WORKLAOD is not a variable of this Makefile\n"),
+        ("profile", ["SCALE=smoke", "threds=2"], "fix: THREADS=... (make help lists them)"),
+        ("profile", ["a';>expanded;'=1"], "is not a variable"),
     ],
 )
 def test_a_variable_that_no_target_knows_is_refused_before_anything_starts(
-    place: Path, given: list[str], says: str
+    place: Path, target: str, given: list[str], says: str
 ) -> None:
-    for target in ("profile", "help"):
-        done = ended(place, target, *given)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert says in done.stderr
-        assert {path.name for path in place.iterdir()} == {"Makefile", ".venv", "ioflame"}
+    done = ended(place, target, *given)
+    assert (done.returncode, done.stdout) == (2, "") and says in done.stderr
+    assert {path.name for path in place.iterdir()} == {"Makefile", ".venv", "ioflame"}
 
 
 def test_the_help_lists_every_variable(place: Path) -> None:
-    done = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=place, capture_output=True, text=True, check=True
-    )
-    listed = done.stdout.partition("variables of profile")[2]
+    listed = ended(place, "help", "--no-print-directory").stdout.partition("variables of profile")[2]
     assert {"WORKLOAD", "STORE", "USERS", "EXPERIMENT", "FACTOR", "SCHEDULE"} <= set(re.findall(r"\w+", listed))
     assert max(map(len, listed.splitlines())) <= 100
 
@@ -152,3 +136,72 @@ def test_the_runs_of_the_docs_are_those_below_out(place: Path) -> None:
     ]  # fmt: skip
     called = arguments(place / "called-ioflame")
     assert (called[0], called[-1]) == ("compare", f"--out={out}")
+
+
+_DWARF = "{CALLGRAPH=dwarf}, or a build with frame pointers"
+_DISK = "{CPUS=} (of the disk); idle=poll; fewer threads than CPUs"
+
+
+@pytest.mark.parametrize(
+    ("front_end", "advice", "said"),
+    [
+        (FrontEnd.MAKE, _DWARF, "CALLGRAPH=dwarf, or a build with frame pointers"),
+        (FrontEnd.COMMAND, _DWARF, "--callgraph=dwarf, or a build with frame pointers"),
+        (FrontEnd.ATTACH, _DWARF, "--callgraph=dwarf, or a build with frame pointers"),
+        (FrontEnd.MAKE, "a larger {DURATION} or {FREQ}", "a larger DURATION or FREQ"),
+        (FrontEnd.COMMAND, "more {NUM_KEYS}", "more --num-keys"),
+        (FrontEnd.ATTACH, "a larger {DURATION} or {FREQ}", "a larger --seconds or --freq"),
+        (FrontEnd.MAKE, _DISK, "CPUS= (of the disk); idle=poll; fewer threads than CPUs"),
+        (FrontEnd.ATTACH, _DISK, "idle=poll; fewer threads than CPUs"),
+        (FrontEnd.ATTACH, "a smaller {CACHE_SIZE} or more {NUM_KEYS}", ""),
+        (FrontEnd.ATTACH, "LD_PRELOAD of jemalloc, or MALLOC_TRIM_THRESHOLD_", None),
+    ],
+)
+def test_everybody_is_told_what_can_be_typed_there(front_end: FrontEnd, advice: str, said: str | None) -> None:
+    with worded_for(front_end):
+        assert worded(advice) == (advice if said is None else said)
+
+
+def test_what_a_service_cannot_be_told_is_left_out() -> None:
+    with worded_for(FrontEnd.ATTACH):
+        assert Setting.CPUS.where_known("x") == "" and Setting.FREQ.where_known("x") == "x"
+        with worded_for(None):
+            assert str(Setting.FREQ) == "--freq"
+    with worded_for(FrontEnd.MAKE):
+        assert Setting.CPUS.where_known("x") == "x" and Setting.CPUS.to("0-3") == "CPUS=0-3"
+
+
+def test_every_setting_is_a_variable_of_the_makefile_and_an_option_of_its_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    variables = dict(re.findall(r"^(OF_[A-Z_]+) := (.*)$", makefile, re.MULTILINE))
+    commands = {"OF_PROFILE": ["profile", "experiment", "compare"], "OF_EXPERIMENT": ["experiment"]}
+    commands |= {"OF_IO_EFFICIENCY": ["experiment"], "OF_COMPARE": ["compare"]}
+    takes: dict[str, set[str]] = {}
+    for kind, names in commands.items():
+        for name in variables[kind].split():
+            takes.setdefault(name, set()).update(names)
+    helps: dict[str, str] = {}
+    for command in ("profile", "experiment", "compare", "attach"):
+        with pytest.raises(SystemExit):
+            build_parser(command)[0].parse_args([command, "--help"])
+        helps[command] = capsys.readouterr().out
+    for setting in Setting:
+        with worded_for(FrontEnd.COMMAND):
+            options = [(command, str(setting)) for command in takes[setting.value]]
+        with worded_for(FrontEnd.ATTACH):
+            options += [("attach", str(setting))] if setting.known else []
+        assert options
+        for command, option in options:
+            assert re.search(rf"^ +{option}\b", helps[command], re.MULTILINE), (command, option)
+
+
+def test_an_option_that_is_refused_is_called_what_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["attach", "--pid", "1", "--collect", "all"]) == 2
+    said = capsys.readouterr().err
+    assert "--collect=all: all is not known" in said and "COLLECT" not in said
+    with worded_for(FrontEnd.COMMAND):
+        assert main(["profile", "--scale", "none"]) == 2
+    said = capsys.readouterr().err
+    assert "--scale=none is not known" in said and "SCALE" not in said

@@ -1,23 +1,27 @@
-"""Commands that a message suggests can be pasted into a shell, whatever the files are called."""
+"""Commands that a message suggests can be pasted into a shell, whatever files are called; what a packed run holds."""
 
 from __future__ import annotations
 
 import ast
 import html
 import shlex
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ground.results.files import Files
+from ground.results.record import Target
 from ground.results.run import Run
+from ground.system.unpack import unpack_into
 from ioflame.cli import main
+from ioflame.commands import pack
 from ioflame.commands.outcome import shown_command
-from tests.places import ROOT
+from tests.ioflame.store.stored import made_run
+from tests.places import shipped
 from tests.viz.runs import record
 
-ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
 # Expressions in suggested commands that are no file names and no names users choose: numbers, and words of ours.
 WORDS = {
     "client", "crate", "fitting", "keys", "known", "latency.device.name", "least", "most", "name", "option",
@@ -28,9 +32,9 @@ WORDS = {
 }  # fmt: skip
 
 
-def unquoted(source: str) -> Iterator[tuple[int, str]]:
+def unquoted(source: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and expression of what a suggestion (`mend`) takes in and neither quotes nor is known to need no quotes."""
-    for call in ast.walk(ast.parse(source)):
+    for call in ast.walk(source):
         if not isinstance(call, ast.Call):
             continue
         mends = [keyword.value for keyword in call.keywords if keyword.arg == "mend"]
@@ -55,18 +59,9 @@ def taken_in(node: ast.AST) -> list[ast.expr]:
 
 
 def test_no_suggested_command_takes_in_a_name_unquoted() -> None:
-    assert list(
-        unquoted(
-            'E("x", mend=f"rm {path}")\nCheck(1, 2, 3, 4, f"df {a.b} {shlex.quote(c)}")\nE(mend=Setting.OUT.to(d))'
-        )
-    ) == [
-        (1, "path"),
-        (2, "a.b"),
-        (3, "d"),
-    ]
-    sources = [path for room in ROOMS for path in sorted((ROOT / room).glob("**/*.py"))]
-    found = {str(path.relative_to(ROOT)): list(unquoted(path.read_text(encoding="utf-8"))) for path in sources}
-    assert {path: places for path, places in found.items() if places} == {}
+    told = 'E("x", mend=f"rm {path}")\nCheck(1, 2, 3, 4, f"df {a.b} {shlex.quote(c)}")\nE(mend=Setting.OUT.to(d))'
+    assert list(unquoted(ast.parse(told))) == [(1, "path"), (2, "a.b"), (3, "d")]
+    assert {str(path): places for path, module in shipped().items() if (places := list(unquoted(module)))} == {}
 
 
 NAME = "it's  a $HOME"
@@ -110,3 +105,33 @@ def test_the_command_that_opens_a_pprof(run: Run, capsys: pytest.CaptureFixture[
     out = run.directory / "cpu.pb.gz"
     assert main(["flamegraph", str(run.path(Files.FOLDED)), "-o", str(out)]) == 0
     assert f"go tool pprof -http=: {shlex.quote(str(out))})" in capsys.readouterr().out
+
+
+def test_a_run_directory_is_in_it_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made_run(tmp_path / "runs", 4711)
+    # Of what is redacted there are no symbols beside it, which take seconds to be compressed.
+    run.record.target = Target("--pid 4711", "p", [4711], redacted=True)
+    run.save()
+    out = tmp_path / "run.tar.xz"
+    assert main(["pack", str(run.directory), "-o", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert f"there:   ioflame analyse {out.name}" in said
+    with tarfile.open(out) as archive:
+        unpack_into(archive, tmp_path / "there")
+    there = tmp_path / "there" / run.directory.name
+    for path in (path for path in run.directory.rglob("*") if path.is_file()):
+        assert (there / path.relative_to(run.directory)).read_bytes() == path.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"runs", "there", out.name}  # no scratch is left
+
+
+@pytest.mark.parametrize("name", ["run.zip", "run.tar.xz"])
+def test_an_archive_of_another_kind_and_one_that_is_there_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    run = made_run(tmp_path / "runs", 4711)
+    out = tmp_path / name
+    out.write_bytes(b"mine")
+    assert main(["pack", str(run.directory), "-o", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert str(out) in said and ("--force" in said or f"{out}{pack.ENDING}" in said)
+    assert out.read_bytes() == b"mine"

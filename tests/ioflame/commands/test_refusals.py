@@ -2,63 +2,171 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 
 from ground.errors import EXIT_OK, EXIT_USAGE
+from ioflame import cli
 from ioflame.cli import build_parser, main
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.offcpu import one_pid
 from ioflame.version import version
 
+PROGRAMS = ("iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes")
+_BENCH = "./db_bench --benchmarks=readrandom --use_existing_db --db=/no/such --duration=60"
 
-def refused(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
-    """What is said of a command line that is bad usage."""
-    try:
-        code: object = main(words)
-    except SystemExit as ended:  # argparse's own
-        code = ended.code
-    out, err = capsys.readouterr()
-    assert (code, out) == (EXIT_USAGE, "")
-    return err
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
+# By the words they begin with: further words, and what the message names.
+REFUSED: dict[str, list[tuple[str, str]]] = {
+    "agent": [("", "required: --config"), ("--config /no/such.toml", "/no/such.toml")],
+    "analyse": [("/no/such", "/no/such is no run directory")],
+    "bisect": [
+        ("", "bisect needs --repo, --good, --bad"),
+        ("--good a", "bisect needs --repo, --good, --bad"),
+        ("--arms=x --repo=y", "bisect needs --repo"),
+        ("--arms=x --symptom=speed", "--symptom speed is not known"),
+    ],
+    "compare -q --out=out": [
+        ("", "a comparison is of --arm NAME=BIN"),
+        ("--null=sh --factor=threads=1,2", "a comparison is of --arm NAME=BIN"),
+        ("--arm=a=sh", "at least two arms"),
+        ("--arm=a=sh --arm=a=true", "with different names"),
+        ("--arm=a=sh --arm=twin=true", "twin is reserved"),
+        ("--arm=a=sh --arm=b=/no/such", "DB_BENCH=/no/such does not exist"),
+        ("--arm=a=sh '--arm=b=x y sh'", "expected NAME=CLIENT"),
+        ('--arm=a=sh "--arm=b=\'"', "No closing quotation"),
+        ("--factor=cache_type=lru_cache", "two or more values"),
+        ("--factor=cache_type=lru_cache,none", "CACHE_TYPE=none is not known"),
+        ("--factor=block_size=4096,small --db-bench=sh", "not a whole number"),
+        ("--null=sh --delta=2", "DELTA=2: expected a percentage such as 2%"),
+        ("--null=sh --time=soon", "TIME=soon: expected a time such as 40m"),
+        ("--null=sh --sessions=17", "SESSIONS=17 is out of range"),
+        ("--null=sh --schedule=fast", "SCHEDULE=fast is not known"),
+        ("/no/such", "is no directory of a comparison"),
+        # Arms that are whole command lines.
+        (f"'--arm=A={_BENCH}'", "at least two arms"),
+        (f"'--arm=A={_BENCH}' --threads=2", "--threads: arm A is a whole command line, which says it itself"),
+        (f"'--arm=A={_BENCH}' --config=byrx", "--config: arm A is a whole command line"),
+        (f"'--arm=A={_BENCH}' --schedule=duet", "--schedule duet: arm A is a whole command line"),
+        ("'--arm=A=taskset -c 0 ./db_bench --threads=1'", "arm A: taskset starts another program"),
+        ("'--arm=A=./my_bench --fast'", "./my_bench is no db_bench: it is not called so, and has no --benchmarks"),
+        (f"'--arm=A={_BENCH.replace('random', 'random,overwrite')}'", "a comparison is of one benchmark"),
+        (f"'--arm=A={_BENCH.replace('readrandom', 'readtocache')}'", "readtocache ends by itself"),
+        (f"'--arm=A={_BENCH.replace('random', 'missing')}'", "--benchmarks=readmissing is not known here"),
+        (f"'--arm=A={_BENCH.replace('--use_existing_db', '')}'", "it has no --use_existing_db"),
+    ],
+    "doctor": [
+        ("--engine nosuch", "ENGINE=nosuch is not known"),
+        ("--attach 0", "there is no process 0"),
+    ],
+    "ebpf": [
+        ("ladder --pid 1 --children", "the ladder follows one process"),
+        ("runqlat --pid 1 --pid 2", "runqlat looks at one process at a time"),
+        ("offcpu --pid 1 --dir /proc", "--dir /proc is not empty"),
+        ("iolat --pid 1 --device /no/such", "--device /no/such: No such file"),
+        ("whose --pid 1 --database /no/such", "--database /no/such is no directory"),
+        ("whose --pid 1 --reasons -1", "--reasons -1 is no number of requests"),
+    ],
+    "experiment io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
+    "explain io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
+    "history": [("/no/such", "/no/such")],
+    "pmp": [
+        ("--pid 0", "there is no process 0"),
+        ("--pid 1 --hz 0", "--hz"),
+        ("--pid 1 --sampler perf", "perf"),
+    ],
+    "profile": [
+        ("--scale huge", "SCALE=huge is not known"),
+        ("--workload nosuch", "WORKLOAD=nosuch is not known to rocksdb"),
+        ("--collect perf,all", "all is not known"),
+        ("--threads=0", "THREADS=0 is out of range"),
+        ("--threads=two", "THREADS=two"),
+        ("--num-keys=many", "NUM_KEYS=many"),
+        ("--cache-size=12", "CACHE_SIZE=12 is out of range"),
+        ("--duration=-5", "DURATION=-5"),
+        ("--freq=1000000", "FREQ=1000000"),
+        ("--cpus=first", "CPUS=first is no list of CPUs"),
+        ("--cpus=0-", "CPUS=0- is no list"),
+        ("--cpus=5-3", "CPUS=5-3: 5-3 is no range"),
+        ("--cpus=0,99999", "may not run on CPU 99999"),
+        ("--callgraph=lbr", "CALLGRAPH=lbr is not known"),
+        ("--event=cycles,instructions", "EVENT='cycles,instructions'"),
+        ("--event=-a", "EVENT='-a'"),
+        ("--tail=2", "TAIL=2 is not known"),
+        ("--threshold-us=500", "THRESHOLD_US=500 has no effect"),
+    ],
+    "rules": [("", "required: VERB"), ("check /no/such", "/no/such is no run directory")],
+    "run --out out": [
+        ("", "no command was given"),
+        ("--seconds 1 -- true", "--seconds 1 is out of range"),
+        ("--warm-up -1 -- true", "--warm-up -1 is out of range"),
+        ("--freq 0 -- true", "--freq=0 is out of range"),
+        ("--count 'echo 1' --count-symbol f -- true", "each count the queries"),
+        ("--collect perf,x -- true", "--collect=perf,x: x is not known"),
+        ("-- /no/such/command", "/no/such/command: there is no such file"),
+        ("--", "no command was given"),
+        ("-- no-such-command-at-all", "there is no such command on PATH"),
+        ("-- /etc/passwd", "may not be executed"),
+        ("-- /proc", "is a directory"),
+        ("--engine none -- true", "--engine none: nothing is known of such a service"),
+        ("--rules /no/such.toml -- true", "/no/such.toml"),
+        ("--device /no/such -- true", "--device /no/such: there is no such directory"),
+        ("--count 'echo no' -- true", "the count failed: the count printed 'no'"),
+    ],
+    "show": [("/no/such", "/no/such is no run directory")],
+    "store": [("sql /no/such 'SELECT 1'", "/no/such"), ("compcat", "(did you mean compact? choose from")],
+    "sweep -q --out=out": [
+        ("--limit=p98=1ms", "--limit p98=1ms is no percentile with a time"),
+        ("--limit=p99=0ms", "--limit p99=0ms is no percentile"),
+        ("--limit=2ms", "--limit 2ms is no percentile"),
+        ("--runs=0", "--runs=0 is out of range"),
+        ("--duration=0", "=0 is out of range"),
+        ("--client=db_bench", "=db_bench offers no rate to all threads together"),
+        ("/no/such/sweep", "/no/such/sweep holds no sweep.json"),
+    ],
+    # A misspelt command is answered with the nearest.
+    "proifle": [("", "(did you mean profile? choose from")],
+    "Show": [("runs/latest", "(did you mean show? choose from")],
+    "xyzzy": [("", "(choose from")],
+} | {
+    f"ebpf {program}": [
         ("--pid 1 --seconds 0", "--seconds 0.0 is not a length of time"),
         ("--seconds 5", "required: --pid"),
         ("--pid 0", "there is no process 0"),
         ("--pid x", "'x' is not the number of a process"),
         ("--pid 1 --out /dev/null", "--out /dev/null"),
-    ],
-)
-@pytest.mark.parametrize("program", ["iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes"])
-def test_a_program_by_itself_wants_a_process_a_time_and_a_new_file(
-    capsys: pytest.CaptureFixture[str], program: str, words: str, says: str
+    ]
+    for program in PROGRAMS
+}  # fmt: skip
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str, str]:
+    """Exit code, standard output and standard error of a command line, also where argparse ends it."""
+    try:
+        code: object = main(words)
+    except SystemExit as ended:
+        code = ended.code
+    return code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_bad_usage_is_refused_in_words_and_nothing_is_made(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:
-    assert says in refused(capsys, ["ebpf", program, *shlex.split(words)])
-
-
-def test_programs_that_look_at_one_process_refuse_several(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "the ladder follows one process" in refused(capsys, ["ebpf", "ladder", "--pid", "1", "--children"])
-    assert "runqlat looks at one process at a time" in refused(capsys, ["ebpf", "runqlat", "--pid", "1", "--pid", "2"])
-    (tmp_path / "file").touch()
-    told = refused(capsys, ["ebpf", "offcpu", "--pid", "1", "--dir", str(tmp_path)])
-    assert f"--dir {tmp_path} is not empty" in told
-    told = refused(capsys, ["ebpf", "iolat", "--pid", "1", "--device", "/no/such"])
-    assert "--device /no/such: No such file" in told
-    told = refused(capsys, ["ebpf", "whose", "--pid", "1", "--database", "/no/such"])
-    assert "--database /no/such is no directory" in told
-    told = refused(capsys, ["ebpf", "whose", "--pid", "1", "--reasons", "-1"])
-    assert "--reasons -1 is no number of requests" in told
+    monkeypatch.chdir(tmp_path)
+    for words, says in REFUSED[command]:
+        code, out, err = printed(capsys, *shlex.split(f"{command} {words}"))
+        assert (code, out, says in err) == (EXIT_USAGE, "", True), (words, says, err)
+        assert command != "profile" or "fix: " in err, (words, err)
+        # Whether runs can be kept in the default directory is asked before the rest.
+        assert not (tmp_path / "out").exists() and not any(map(Path.is_file, tmp_path.rglob("*"))), words
 
 
 def test_each_program_says_what_it_costs_and_shows_an_example() -> None:
     programs = {name: one.alone for name, one in INSTRUMENTS.items() if one.alone is not None}
-    assert set(programs) == {"iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes"}
+    assert set(programs) == set(PROGRAMS)
     for name, program in programs.items():
         parser, _ = build_parser("ebpf")
         arguments = parser.parse_args(["ebpf", name, "--pid", "7"])
@@ -67,59 +175,17 @@ def test_each_program_says_what_it_costs_and_shows_an_example() -> None:
         assert one_pid(arguments) == 7
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["agent"], "required: --config"),
-        (["agent", "--config", "/no/such.toml"], "/no/such.toml"),
-        (["doctor", "--engine", "nosuch"], "ENGINE=nosuch is not known"),
-        (["doctor", "--threads", "0"], "THREADS=0 is out of range"),
-        (["doctor", "--attach", "0"], "there is no process 0"),
-        (["pmp", "--pid", "0"], "there is no process 0"),
-        (["pmp", "--pid", "1", "--hz", "0"], "--hz"),
-        (["pmp", "--pid", "1", "--sampler", "perf"], "perf"),
-        (["profile", "--scale", "huge"], "SCALE=huge is not known"),
-        (["profile", "--workload", "nosuch"], "WORKLOAD=nosuch is not known to rocksdb"),
-        (["profile", "--collect", "perf,all"], "all is not known"),
-        (["rules"], "required: VERB"),
-        (["rules", "check", "/no/such"], "/no/such is no run directory"),
-        (["analyse", "/no/such"], "/no/such is no run directory"),
-        (["show", "/no/such"], "/no/such is no run directory"),
-        (["history", "/no/such"], "/no/such"),
-        (["store", "sql", "/no/such", "SELECT 1"], "/no/such"),
-        (["bisect", "--good", "a"], "bisect needs --repo, --good, --bad"),
-    ],
-)
-def test_bad_usage_is_refused_in_words(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
-    assert says in refused(capsys, words)
-
-
 def test_which_ioflame_it_is_names_its_commit_where_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert ended.value.code in (None, EXIT_OK) and capsys.readouterr().out == f"ioflame {version()}\n"
+    assert printed(capsys, "--version") == (EXIT_OK, f"ioflame {version()}\n", "")
     number, _, commit = version().partition(" ")
     assert number.count(".") == 2 and (not commit or (commit.startswith("(") and commit.endswith(")")))
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ([], "no command was given"),
-        (["--seconds", "1", "--", "true"], "--seconds 1 is out of range"),
-        (["--warm-up", "-1", "--", "true"], "--warm-up -1 is out of range"),
-        (["--freq", "0", "--", "true"], "--freq=0 is out of range"),
-        (["--count", "echo 1", "--count-symbol", "f", "--", "true"], "each count the queries"),
-        (["--collect", "perf,x", "--", "true"], "--collect=perf,x: x is not known"),
-        (["--", "/no/such/command"], "/no/such/command: there is no such file"),
-        (["--engine", "none", "--", "true"], "--engine none: nothing is known of such a service"),
-        (["--rules", "/no/such.toml", "--", "true"], "/no/such.toml"),
-        (["--device", "/no/such", "--", "true"], "--device /no/such: there is no such directory"),
-        (["--count", "echo no", "--", "true"], "the count failed: the count printed 'no'"),
-    ],
-)
-def test_a_command_that_makes_no_sense_is_not_started(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], says: str
-) -> None:
-    assert says in refused(capsys, ["run", "--out", str(tmp_path / "runs"), *words])
-    assert not (tmp_path / "runs").exists()
+def test_help_is_given_where_no_word_is_and_has_every_command_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, err = printed(capsys)
+    assert (code, err) == (EXIT_OK, "") and text.startswith("usage: ioflame")
+    assert printed(capsys, "--help") == (EXIT_OK, text, "")
+    known = re.findall(r"'([a-z]+)'", printed(capsys, "no-such-command")[2].partition("choose from")[2])
+    assert sorted(name for names in cli._GROUPS.values() for name in names) == sorted(known)
+    for name in known:
+        assert len(re.findall(rf"^  {name} +\S", text.partition("measure:")[2], re.MULTILINE)) == 1, name

@@ -86,7 +86,7 @@ def test_a_run_is_over_its_budget_by_all_that_it_took() -> None:
     assert over_budget(made, 3.2) == "3.20 s of CPU; 3.00 s were allowed, 1 % of what the target uses in 600 s"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_observer_that_runs_away_is_ended_by_the_kernel_and_named() -> None:
     with Children() as children:
         children.cpu_limit = 1

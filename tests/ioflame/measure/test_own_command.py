@@ -1,11 +1,13 @@
-"""A command of the user's: which program it starts, what is added to it, and which windows fit."""
+"""A command of the user's: which program it starts, what is added, which windows fit, and lines that are counted."""
 
 from __future__ import annotations
 
 import math
+import os
+import pty
 import shutil
-import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,14 +21,23 @@ from ground.text.progress import Reporter
 from ioflame.measure.attach.benchmarks import bench_of, running_benchmark
 from ioflame.measure.attach.job import AttachOptions
 from ioflame.measure.attach.watching import WHOLE
-from ioflame.measure.own_command.added_words import added_words
+from ioflame.measure.own_command.added_words import added_words, command_line
 from ioflame.measure.own_command.clients import Clients
-from ioflame.measure.own_command.command_words import checked_command, program_place
+from ioflame.measure.own_command.command_words import StartedCommand, checked_command, program_place
+from ioflame.measure.own_command.printed_lines import PrintedLines
 from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
 from ioflame.measure.own_command.window_plan import WindowPlan, warm_up_seconds
 from tests.until import until
+from workloads.counted_clients import read_client
 
 DEFAULT = ("perf", "iolat", "offcpu")
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is waited for in case that there comes more is not waited for as long as of a user's command."""
+    monkeypatch.setattr("ioflame.measure.own_command.clients._PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("ioflame.measure.own_command.clients._LEFT_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -78,25 +89,6 @@ def test_make_hands_over_a_command_line_in_one_word(bench: Path) -> None:
     assert words.bench is not None
     with pytest.raises(UsageError, match="No closing quotation"):
         checked_command(["sleep 'x"])
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ([], "no command was given"),
-        (["--"], "no command was given"),
-        (["./no_such"], "there is no such file"),
-        (["no-such-command-at-all"], "there is no such command on PATH"),
-        (["./plain"], "may not be executed"),
-        (["./directory"], "is a directory"),
-    ],
-)
-def test_what_cannot_be_started_is_refused_with_what_to_type(bench: Path, words: list[str], says: str) -> None:
-    (bench.parent / "plain").touch()
-    (bench.parent / "directory").mkdir()
-    with pytest.raises(UsageError) as refused:
-        checked_command(words)
-    assert says in refused.value.what and refused.value.mend
 
 
 def test_what_is_added_is_said_and_kept(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,11 +169,8 @@ def test_what_ends_before_it_was_expected_to_leaves_the_rest_out() -> None:
     assert plan.next(math.inf) is None and plan.left_out == list(DEFAULT)
 
 
-def test_short_windows_that_were_asked_for_are_made() -> None:
+def test_short_windows_that_were_asked_for_are_made_and_a_warm_up_is_a_tenth_within_bounds() -> None:
     assert len(taken(WindowPlan(DEFAULT, 5.0), math.inf)) == 7
-
-
-def test_a_warm_up_is_a_tenth_within_bounds() -> None:
     assert [warm_up_seconds(whole) for whole in (2, 60, 3600)] == [1, 6, 30]
 
 
@@ -193,18 +182,16 @@ def test_a_client_is_whoever_has_a_database_open_and_the_rest_is_left_behind(tmp
     holds = (
         f"import sys; held = open({str(tmp_path / 'LOCK')!r}); open({str(tmp_path / 'held')!r}, 'w'); sys.stdin.read()"
     )
-    script = f'sleep 600 & mkfifo {tmp_path}/end; {sys.executable} -c "{holds}" <{tmp_path}/end; exit 5'
+    os.mkfifo(tmp_path / "end")
+    script = f'env --default-signal=INT sleep 600 & {sys.executable} -c "{holds}" <{tmp_path}/end; exit 5'
     with Children() as children:
         child = children.start("script", ["bash", "-c", script])
         clients = Clients(child, checked_command(["bash", "-c", script]), whole=False)
-        process = None
-        with subprocess.Popen(
-            ["sh", "-c", f"until [ -p {tmp_path}/end ]; do :; done; exec sleep 600 >{tmp_path}/end"]
-        ) as held:
+        with (tmp_path / "end").open("w"):
             process = clients.next()
-            assert process is not None and (tmp_path / "held").exists()
+            assert process is not None
+            until((tmp_path / "held").exists)
             assert bench_of(process) is None and running_benchmark([process]) is None
-            held.kill()
         assert clients.next() is None
         assert len(clients.left) == 1 and clients.left[0] in descendants([child.supervisor])
         assert child.stop() == 5
@@ -248,7 +235,8 @@ def watched(out: Path, *argv: str) -> WatchedCommand:
         ("exit 7", 7, "bash: exit code 7 after"),
         ("exit 0", 0, "none of its processes had a RocksDB database or a report open"),
         ("kill -9 $$", -9, "bash: killed by SIGKILL after"),
-        ("sleep 600 >/dev/null 2>&1 & exit 3", 3, "runs on: it is ended now, as nothing that was started here is left"),
+        # A shell lets what it starts in the background ignore the SIGINT that ends it here.
+        ("env --default-signal=INT sleep 600 >/dev/null 2>&1 & exit 3", 3, "runs on: it is ended now, as nothing"),
     ],
 )
 def test_a_command_ends_as_it_does_and_what_could_not_be_measured_is_said(
@@ -267,3 +255,94 @@ def test_its_streams_and_its_environment_are_ours(
     watched(tmp_path, "sh", "-c", 'echo "$LC_ALL $MINE ${PERF_CONFIG-unset}"; echo to stderr >&2')
     out, err = capfd.readouterr()
     assert out == "C.UTF-8 a b unset\n" and err.startswith("to stderr\n")
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs that are called as clients are."""
+    for name in ("pgbench", "sysbench", "ycsb", "mine.sh"):
+        (tmp_path / name).write_bytes(b"\x7fELF" if name in ("pgbench", "sysbench") else b"#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def added(command: StartedCommand, place: Path, *, untouched: bool = False, counted: bool = False) -> list[str]:
+    home = CommandRun.create(place / "runs", command.program, "0", list(command.argv))
+    words, report = added_words(command, home, Reporter(), untouched=untouched, counted=counted)
+    assert report is None
+    return command_line(command, words, read=not (untouched or counted))
+
+
+def test_a_client_is_known_behind_what_starts_it(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = checked_command(["--", "nice", "-n", "1", "sysbench", "cpu", "run"])
+    assert command.client == read_client("sysbench")
+    words = ["nice", "-n", "1", "stdbuf", "-oL", "sysbench", "cpu", "run", "--report-interval=1"]
+    assert added(command, programs) == words
+    said = "added to the command: stdbuf -oL (before the program) and --report-interval=1   (--untouched adds nothing)"
+    assert said in capsys.readouterr().err
+    assert added(command, programs, untouched=True) == list(command.argv)
+    assert "--untouched: without --report-interval=1 it prints no progress, so its" in capsys.readouterr().err
+    assert added(command, programs, counted=True) == list(command.argv) and not capsys.readouterr().err
+    assert checked_command(["pgbench", "-i"]).client is None
+
+
+def test_a_script_is_a_client_by_its_own_name_and_gets_options_only_then(programs: Path) -> None:
+    ycsb = checked_command(["sh", "./ycsb", "run", "basic"])
+    assert ycsb.client == read_client("ycsb") and ycsb.script and ycsb.takes
+    assert added(ycsb, programs)[-3:] == ["-s", "-p", "status.interval=1"]
+    mine = checked_command(["./mine.sh", "run"], "sysbench")
+    assert mine.client == read_client("sysbench") and not mine.takes
+    assert added(mine, programs) == ["./mine.sh", "run"]
+    assert checked_command(["sh", "mine.sh", "pgbench"]).client is None
+    with pytest.raises(UsageError, match="does not say how the queries of this command are counted"):
+        checked_command(["./mine.sh", "prepare"], "sysbench")
+
+
+def test_lines_are_counted_while_they_pass(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A client that prints two counted lines, and ends once the test writes to its FIFO."""
+    os.mkfifo(tmp_path / "end")
+    script = (
+        "echo result; echo 'progress: 1.0 s, 100.0 tps, x' >&2; echo 'progress: 2.0 s, 100.0 tps, x' >&2; "
+        f"cat {tmp_path}/end; echo 'not a line' >&2; exit 4"
+    )
+    command = checked_command(["bash", "-c", script], "pgbench")
+    assert command.client is not None
+    with Children() as children:
+        lines = PrintedLines(command.client, command, Reporter())
+        child = children.start("client", list(command.argv), inherits=True, instead=lines.instead)
+        lines.start()
+        clients = Clients(child, command, whole=True)
+        process = clients.next()
+        assert process is not None and process.pid == child.pid
+        assert lines.counts(process) and lines.left() == math.inf
+        until(lambda: lines.count.count.read() > 0)
+        (tmp_path / "end").open("w").close()
+        assert clients.next() is None and child.stop() == 4
+        assert not lines.counts(process) or lines.count.begun_ns is not None
+        lines.finish()
+    out, err = capfd.readouterr()
+    assert out == "result\n"
+    assert err == "progress: 1.0 s, 100.0 tps, x\nprogress: 2.0 s, 100.0 tps, x\nnot a line\n"
+
+
+def test_that_it_writes_to_no_terminal_any_more_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    command, client = checked_command(["true", "-T", "60", "-c", "4"], "pgbench"), read_client("pgbench")
+    PrintedLines(client, command, Reporter()).finish()
+    assert "terminal" not in capfd.readouterr().err
+    terminal, ours = pty.openpty()
+    before = os.dup(2)
+    os.dup2(ours, 2)
+    try:
+        lines = PrintedLines(client, command, Reporter())
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+    lines.finish()
+    assert "which hands on each byte" in capfd.readouterr().err
+    os.close(terminal)
+    os.close(ours)
+    assert "printed no line that matches ^progress" in lines.without_count
+    lines.count.seen("progress: 10.0 s, 5.0 tps, lat", time.monotonic_ns())
+    assert 0 < lines.left() <= 50 and lines.queries_at_once == 4

@@ -1,48 +1,76 @@
-"""Small parts of measuring: one observer by itself, what a run keeps of its processes, what an experiment takes."""
+"""Small parts of measuring: options, one observer by itself, what a run keeps, sweeps, cells and estimates."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
+from collectors.perf import Plan
 from ground.errors import MeasurementError, UsageError
+from ground.results.cells import CellOutcome, CellsRecord, CellsRun
 from ground.results.checks import Verdict
 from ground.results.resumable import ResumableRun
 from ground.results.run import Run, open_run
 from ground.system.observer import NullObserver
 from ground.system.process import Children
 from ground.text.progress import Reporter
+from ioflame.commands.arguments import add_profile_arguments, profile_options
 from ioflame.measure.alone import watch
 from ioflame.measure.bisect.compared import check_symptom
+from ioflame.measure.cell_command import command_step
+from ioflame.measure.cell_plan import CellsJob
 from ioflame.measure.compare.arm_process import padding
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.measure.estimate import plan_lines, step_seconds
 from ioflame.measure.job import cache_of, describe_tree
 from ioflame.measure.recorded import commands_of, recorded
+from ioflame.measure.sweep import check_swept, offered_of
 from tests.ioflame.asked import options
 from tests.records import run_record
+from workloads.cells import Cell, CellRun, Cells, CellScale
 from workloads.engine import LevelSize, Tree
 from workloads.registry import engine_named
 from workloads.steps import DatabaseShape
+
+
+def test_sizes_and_counts_are_read_as_people_write_them_and_left_to_the_scale_without() -> None:
+    found = options()
+    assert (found.workload, found.engine, found.threads, found.frequency) == ("readrandom", "rocksdb", 1, 999)
+    assert (found.num_keys, found.cache_size, found.duration) == (None, None, None)
+    assert options("--num-keys", "", "--db-bench", "").num_keys is None
+    found = options("--num-keys", "10M", "--cache-size", "64M", "--duration", "30")
+    assert (found.num_keys, found.cache_size, found.duration) == (10_000_000, 64 << 20, 30)
+
+
+def test_records_of_single_queries_are_asked_for_by_themselves_or_among_what_is_collected() -> None:
+    assert (options().tail, options("--tail", "force", "--threshold-us", "500").threshold_us) == (None, 500)
+    found = options("--collect", "perf,tail", "--threshold-us", "500")
+    assert (found.tail, found.collect, found.threshold_us) == (None, ("perf", "tail"), 500)
+
 
 QUIET = Reporter(quiet=True)
 
 
 class Kept(NullObserver):
-    """Records the calls made to it, in order."""
+    """Records the calls made to it, in order. ends: a pipe whose reader ends with it, closed once the window is open"""
 
-    def __init__(self) -> None:
+    def __init__(self, ends: IO[bytes] | None = None) -> None:
         self.told: list[str] = []
+        self.ends = ends
 
     def attach(self) -> None:
         self.told.append("attach")
 
     def open(self) -> None:
         self.told.append("open")
+        if self.ends is not None:
+            self.ends.close()
 
     def close(self) -> None:
         self.told.append("close")
@@ -51,21 +79,14 @@ class Kept(NullObserver):
         self.told.append("detach")
 
 
-def test_a_window_by_itself_ends_with_the_last_of_its_processes() -> None:
-    kept = Kept()
-    with subprocess.Popen(["sleep", "0.05"]) as one, subprocess.Popen(["true"]) as other:
+def test_a_window_by_itself_ends_with_the_last_of_its_processes_or_after_its_time() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as one, subprocess.Popen(["true"]) as other:
+        assert watch(Kept(), [one.pid], 0.05, QUIET).checks == []
+        kept = Kept(one.stdin)
         ended = watch(kept, [one.pid, other.pid], 600, QUIET)
     assert kept.told == ["attach", "open", "close", "detach"] and not ended.interrupted
     (check,) = ended.checks
     assert check.verdict is Verdict.WARN and "of 600 s: every process has ended" in check.value
-
-
-def test_a_window_that_lasts_as_long_as_was_asked_needs_no_word() -> None:
-    with subprocess.Popen(["sleep", "600"]) as process:
-        try:
-            assert watch(Kept(), [process.pid], 0.05, QUIET).checks == []
-        finally:
-            process.kill()
 
 
 def test_what_fails_leaves_in_the_record_what_was_started_and_why_it_ended(tmp_path: Path) -> None:
@@ -143,3 +164,61 @@ def test_what_was_begun_goes_on_where_its_record_is(tmp_path: Path) -> None:
     (begun.directory / "going.json").write_text("{")
     with pytest.raises(MeasurementError):
         Going.open(begun.directory)
+
+
+LATENCY = {"p50": 100.0, "p75": 110.0, "p99": 700.0, "p99_9": 1700.0, "max": 2400.0}
+
+
+def closing(**more: Any) -> dict[str, Any]:
+    from_call = {"get": {"p50": 9.0, "p99": 9.0, "p99_9": 9.0}}
+    role = {"operations": 1000, "ops_per_second": 100.0, "latency_from_call_us": from_call}
+    return {"seconds": 10.0, "roles": {"readers": {**role, **more}}}
+
+
+def test_latency_is_from_the_schedule_and_cpu_is_divided_by_the_queries() -> None:
+    one = offered_of(closing(latency_from_schedule_us={"get": LATENCY}, late_us={"p99": 90.0}), 100.0, 0.5)
+    assert one.latency == {"p50": 100.0, "p99": 700.0, "p99_9": 1700.0}
+    assert (one.rate, one.per_second, one.late, one.cpu, one.overloaded) == (100.0, 100.0, 90.0, 500.0, False)
+
+
+def test_what_is_overloaded_has_no_latency_though_calls_have() -> None:
+    assert offered_of(closing(overloaded=True), 100.0, 0.5).latency == {}
+
+
+def test_of_several_kinds_the_worst_is_taken() -> None:
+    kinds = {"get": LATENCY, "seek": {**LATENCY, "p99": 900.0}}
+    assert offered_of(closing(latency_from_schedule_us=kinds), 100.0, 0.5).latency["p99"] == 900.0
+
+
+def test_without_a_query_there_is_no_cost_of_one() -> None:
+    assert offered_of(closing(operations=0), 100.0, 0.5).cpu == 0.0
+
+
+@pytest.mark.parametrize("workload", ["overwrite", "fillseq"])
+def test_a_workload_that_only_writes_is_refused(workload: str) -> None:
+    with pytest.raises(UsageError, match=f"{workload} only writes") as refused:
+        check_swept(engine_named("rocksdb", client="ioflame"), workload)
+    assert "readrandom" in refused.value.mend and "readwhilewriting" in refused.value.mend
+    check_swept(engine_named("rocksdb", client="ioflame"), "readwhilewriting")
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [("echo printed; exit 3", "bash: exit code 3"), ("echo printed", "bash: nothing of it was measured")],
+)
+def test_a_command_that_fails_or_is_too_short_is_a_failed_cell(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], script: str, says: str
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_profile_arguments(parser)
+    options = profile_options(parser.parse_args([f"--out={tmp_path}", "--scale=smoke"]))
+    cell = Cell(name="x", command=f"bash -c '{script}'")
+    cells = Cells(about="", shows="", cannot="", columns=[], holds=[], cells=[cell], scale={"smoke": CellScale("s")})
+    plan = Plan("cpu-clock", 999, "system", "fp", ())
+    job = CellsJob(options, cells, engine_named("rocksdb"), {}, 1, 1, tmp_path, plan, {})
+    going = CellsRun.create(tmp_path / "out", CellsRecord("mine", "now", 1, {}, {}, {}, []))
+    log = going.directory / "x.log"
+    with pytest.raises(MeasurementError, match=says):
+        command_step(job, CellRun(cell, 1, 1), CellOutcome("x", 1, 1), going, log, Reporter(quiet=True))
+    out, err = capfd.readouterr()
+    assert log.read_text(encoding="utf-8") == "printed\n" and "printed" not in out + err

@@ -1,16 +1,20 @@
-"""`records.bin` as the programs write it: every field where it says it is, and files that are none."""
+"""Files of rows as the programs write them: every field where it says it is, and files that are none."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ground.errors import MeasurementError
+from ground.results.files_at_paths import PACKED, FileAtPath, write_files_at_paths
 from ground.results.query_records import BLOCKED, PARTS, Recorded, Span, read_query_records, read_recorded
+from ground.results.requests import NOTHING, Request, read_requests, request_rows
 from ground.results.tail import KINDS, read_tail
 from ground.system.atomic_files import write_json
+from tests.requests import row, told
 from tests.tails import STATE_NAMES, file_bytes, naps, query, recorded, tail, wait
 
 
@@ -63,3 +67,43 @@ def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
     write_json(tmp_path / "tail.json", tail())
     assert read_recorded(tmp_path / "records.json") == given and given.seconds == 10.0
     assert read_tail(tmp_path / "tail.json") == tail()
+
+
+def written(place: Path, rows: list[Request]) -> Path:
+    path = place / "rows"
+    path.write_bytes(b"".join(struct.pack("<QQIIIIIIIBBBB", *one) for one in rows))
+    return path
+
+
+def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    rows = [row(offset=2**40, bytes=4096), row(file=NOTHING, found=3, operation=2)]
+    requests = told(rows)
+    write_json(tmp_path / "requests.json", requests)
+    assert read_requests(tmp_path / "requests.json") == requests
+    assert list(request_rows(written(tmp_path, rows), requests)) == rows
+
+
+@pytest.mark.parametrize(
+    "bad", [row(thread=9), row(file=9), row(operation=5), row(found=6), row(submitter=3)], ids=lambda one: str(one[6:])
+)
+def test_numbers_that_stand_for_nothing_are_refused(tmp_path: Path, bad: Request) -> None:
+    with pytest.raises(MeasurementError, match="names what its run does not know"):
+        list(request_rows(written(tmp_path, [bad]), told([bad])))
+
+
+def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match="holds 48 bytes, not 2 requests of 48"):
+        list(request_rows(written(tmp_path, [row()]), told([row(), row()])))
+
+
+def test_a_line_each_and_none_for_a_path_that_would_be_two(tmp_path: Path) -> None:
+    files = [
+        FileAtPath("/usr/lib/a library.so", 254, 1, 1314, "0aff"),
+        FileAtPath("/opt/none", 0, 35, 7),
+        FileAtPath("/tmp/x\n254:1 99 0aff /usr/lib/libc.so.6", 254, 1, 8),
+        FileAtPath("/tmp/no \udcff UTF-8", 254, 1, 9),
+    ]
+    write_files_at_paths(tmp_path / PACKED, files)
+    assert (tmp_path / PACKED).read_bytes() == (
+        b"ioflame-files 1\n254:1 1314 0aff /usr/lib/a library.so\n0:35 7 - /opt/none\n254:1 9 - /tmp/no \xff UTF-8\n"
+    )

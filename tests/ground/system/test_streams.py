@@ -1,14 +1,18 @@
-"""The output of a command passes byte for byte, and its lines are seen on the way."""
+"""Output that passes byte for byte with its lines seen on the way, and a terminal that is lent and given back."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+from ground.system.foreground import Foreground
 from ground.system.passed_stream import PassedStream
+from tests.places import ROOT
 
 # Bytes that are no text, lines of all ends, an end without one, and more than a pipe holds.
 _BYTES = b"one\ntwo\rthree\r\n\xff\xfe\0garbage\n" + b"x" * 300_000 + b"\nlast"
@@ -72,3 +76,38 @@ def test_one_that_never_started_leaves_nothing_open() -> None:
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names, not paths
     PassedStream(1, lambda *_: None).finish(1)
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+_LENDS = """
+import os, subprocess, sys
+from ground.system.foreground import Foreground
+from ground.system.process import OWN_GROUP
+reader = subprocess.Popen(["sh", "-c", "read word; echo got $word"], **OWN_GROUP)
+terminal = Foreground(reader.pid)
+while reader.poll() is None:
+    terminal.lend_if_asked()
+lent = os.tcgetpgrp(0) == reader.pid
+terminal.take_back()
+print("lent", lent, "ours", os.tcgetpgrp(0) == os.getpgrp(), flush=True)
+"""
+
+
+def test_it_is_lent_to_who_reads_from_it_and_taken_back() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        os.execv(sys.executable, [sys.executable, "-c", _LENDS])
+    os.write(terminal, b"word\n")
+    seen = b""
+    with contextlib.suppress(OSError):  # at its end
+        while more := os.read(terminal, 4096):
+            seen += more
+    os.close(terminal)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert b"got word" in seen and b"lent True ours True" in seen
+
+
+def test_without_a_terminal_there_is_nothing_to_lend() -> None:
+    terminal = Foreground(os.getpid())
+    terminal.lend_if_asked()
+    terminal.take_back()

@@ -1,16 +1,64 @@
-"""Reports of benchmark.sh become relative QPS: the published table to its digits; torn lines are reported."""
+"""Published tables, recomputed: RocksDB's performance page and reports of benchmark.sh; torn lines are reported."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
 
 from ground.results.benchmark_report import read_benchmark_reports
+from ground.results.writes import COLUMNS, columns
+from ioflame.cli import main
 from ioflame.present.imported import imported_view, relative_qps
-from tests.conftest import Ioflame
 from tests.ioflame.analysis.test_cells import experiment, holds, judged_pairs, table
 from tests.places import DATA
+
+TABLE = DATA / "write-amplification.tsv"
+
+
+def published() -> list[dict[str, str]]:
+    with TABLE.open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert len(rows) == 28
+    return rows
+
+
+def seconds(text: str) -> float:
+    hours, minutes, rest = text.split(":") if text else ("0", "0", "0")
+    return 3600 * int(hours) + 60 * int(minutes) + float(rest)
+
+
+@pytest.mark.parametrize("row", published(), ids=lambda row: f"{row['test']}-{row['variant']}")
+def test_a_row_recomputes(row: dict[str, str]) -> None:
+    figures = {
+        "ops_per_second": float(row["ops/sec"]), "entry_bytes": 20 + int(row["value"]),
+        "size_gb": float(row["Size-GB"]), "flushed_gb": float(row["L0_GB"]), "sum_gb": float(row["Sum_GB"]),
+        "uptime": float(row["Uptime"] or 0), "stall_seconds": seconds(row["Stall-time"]), "du_kib": int(row["du"]),
+    }  # fmt: skip
+    got = columns(figures, int(row["threads"]))
+    assert got is not None
+    assert got.keys() == COLUMNS.keys()
+    for name in ("ops/sec", "Size-GB", "L0_GB", "Sum_GB", "W-Amp", "du"):
+        assert got[name] == row[name], name
+    # The page's value is from more digits of the latency than its ops/sec has.
+    assert float(got["usec/op"]) == pytest.approx(float(row["usec/op"]), abs=0.11)
+    if row["Uptime"]:
+        assert float(got["W-MB/s"]) == pytest.approx(float(row["W-MB/s"]), abs=0.001)
+        assert float(got["Stall%"]) == pytest.approx(float(row["Stall%"]), abs=0.051)
+    else:
+        assert (got["W-MB/s"], got["Stall%"]) == ("-", "-")
+    # A tenth to a quarter of the keys that are read were never written: the load is in random order.
+    found = float(row["mb/sec"]) / float(got["mb/sec"])
+    if row["test"] in ("bulkload", "overwrite"):
+        assert got["mb/sec"] == row["mb/sec"]
+    else:
+        assert 0.76 < found < 0.93
+        again = columns({**figures, "found": found, "reads": 1.0})
+        assert again is not None and again["mb/sec"] == row["mb/sec"]
+    assert columns({**figures, "reads": 0.0}) == columns({**figures})
+    assert columns({name: value for name, value in figures.items() if name != "stall_seconds"}) is None
+
 
 ABSOLUTE = DATA / "9-absolute.tsv"
 HEAD = "ops_sec\tmb_sec\ttest\tdate\tversion\n"
@@ -20,14 +68,8 @@ def test_the_published_relative_qps_come_out_to_their_digits() -> None:
     rows, left_out = read_benchmark_reports([ABSOLUTE])
     assert left_out == []
     tables = dict(relative_qps(rows))
-    assert list(tables) == [
-        "byrx, gcc",
-        "byrx, clang",
-        "byrx, clang.lto",
-        "iobuf, clang",
-        "iobuf, clang.lto",
-        "iodir, clang",
-        "iodir, clang.lto",
+    assert list(tables) == ["byrx, gcc"] + [
+        f"{workload}, {build}" for workload in ("byrx", "iobuf", "iodir") for build in ("clang", "clang.lto")
     ]
     compared = 0
     for published in table("9-relative-qps.tsv"):
@@ -103,11 +145,15 @@ def test_repeats_have_an_interval_and_single_runs_none(tmp_path: Path) -> None:
     assert (of_test["9.0"].mark, of_test["9.0"].low) == ("?", None)
 
 
-def test_what_is_torn_is_left_out_and_told(ioflame: Ioflame, tmp_path: Path) -> None:
+def reported(capsys: pytest.CaptureFixture[str], file: Path, out: Path) -> tuple[int, str, str]:
+    return main(["report", str(file), "-o", str(out)]), *capsys.readouterr()
+
+
+def test_what_is_torn_is_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torn, out = tmp_path / "report.tsv", tmp_path / "page.html"
     rows = ["100\t1\treadww\td\t7.8", "NA\t1\treadww\td\t8.0", "110\t1\treadww\td\t9.0", "120\t1\trea"]
     torn.write_text(HEAD + "\n".join(rows))
-    code, text, err = ioflame.run("report", torn, "-o", out)
+    code, text, err = reported(capsys, torn, out)
     assert code == 1, err
     assert "1.10" in text and "8.0" not in text
     assert f"line 3 of {torn} has no number of operations a second" in err
@@ -115,7 +161,7 @@ def test_what_is_torn_is_left_out_and_told(ioflame: Ioflame, tmp_path: Path) -> 
     page = out.read_text()
     assert "it is torn" in page and "ratios" not in err
     # Nothing is written over.
-    code, _, err = ioflame.run("report", torn, "-o", out)
+    code, _, err = reported(capsys, torn, out)
     assert (code, out.read_text()) == (2, page)
     assert "is there already" in err
 
@@ -130,10 +176,10 @@ def test_what_is_torn_is_left_out_and_told(ioflame: Ioflame, tmp_path: Path) -> 
         (HEAD + "100\t1\treadww\td\t7.8\n", "one version alone, 7.8"),
     ],
 )
-def test_what_is_no_report_is_refused(ioflame: Ioflame, tmp_path: Path, text: str, says: str) -> None:
+def test_what_is_no_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str) -> None:
     wrong, out = tmp_path / "report.tsv", tmp_path / "page.html"
     wrong.write_text(text)
-    code, printed, err = ioflame.run("report", wrong, "-o", out)
+    code, printed, err = reported(capsys, wrong, out)
     assert (code, printed) == (2, "")
     assert says in err and "Traceback" not in err
     assert not out.exists()
