@@ -127,7 +127,7 @@ test-long: setup-long ## perf, eBPF, engines, browsers, comparisons, faults (18 
 	$(PYTEST) -m long $(BESIDE)
 
 test-by-hand: setup-by-hand ## measurements that agree, simulations, services: figures, hours, a quiet machine
-	$(PYTEST) -m by_hand
+	$(PYTEST) -m by_hand --times 3
 	$(PYTEST) --random-examples $(BESIDE)
 	$(CARGO_TEST) --package stackfold-tests --features random
 	FRAMEDIFF_TIMES=1000 $(CARGO_TEST) --package framediff

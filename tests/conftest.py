@@ -108,6 +108,7 @@ def _has(capability: str) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-all", action="store_true", help="a missing capability is a failure, not a skip")
+    parser.addoption("--times", type=int, default=1, help="how often a test that reports figures is run: its interval")
     parser.addoption("--random-examples", action="store_true", help="the property tests alone, from a random seed")
 
 
@@ -192,6 +193,13 @@ def finished(shared: Path) -> Finished:
 def figure(request: pytest.FixtureRequest) -> Report:
     """`figure(name, value, low, high, expected="...")`: a row of the table that `make test-by-hand` ends with."""
     return reporter_of(request.node)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    times = metafunc.config.getoption("--times")
+    if times > 1 and "figure" in metafunc.fixturenames:
+        metafunc.fixturenames.append("time_of_measuring")
+        metafunc.parametrize("time_of_measuring", range(times), ids=lambda number: f"time{number}")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
