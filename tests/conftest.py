@@ -28,7 +28,7 @@ from tests.figures import Report, reporter_of, table_of
 from tests.litter import Session, session_parent
 from tests.places import ROOT
 from tests.programs import installed_library
-from tests.recorded_run import Finished, record_run
+from tests.recorded_run import Measured, record_run
 
 # How long an example takes says nothing here: speed lives in `make bench`. The gate tries the same examples each time.
 settings.register_profile("gate", deadline=None, derandomize=True)
@@ -135,13 +135,15 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("random" if config.getoption("--random-examples") else "gate")
     if config.getoption("--collect-only"):
         return
-    if bool(getattr(config.option, "numprocesses", None)) and worker is None:
+    if worker is None:
         config.stash[_SHARED] = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-shared-", dir=session_parent()))
-        return
+        if getattr(config.option, "numprocesses", None):
+            return
+    else:
+        config.stash[_SHARED] = Path(worker["shared"])
+        # It would be given a directory below /tmp, which may be in memory.
+        config.option.basetemp = None
     config.stash[_SESSION] = Session(session_parent())
-    config.stash[_SHARED] = Path(worker["shared"]) if worker is not None else config.stash[_SESSION].shared
-    # A worker would be given a directory below /tmp, which may be in memory.
-    config.option.basetemp = None if worker is not None else config.option.basetemp
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -184,7 +186,7 @@ def shared(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(shared: Path) -> Finished:
+def finished(shared: Path) -> Measured:
     """The one recorded run, which is begun with the first test: `make profile`, with everything that watches."""
     return record_run(shared)
 
@@ -241,11 +243,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.config.stash[_RECORDER].wait()
     if own is not None:
         left += own.left()
-        own.end(keep=exitstatus != 0)
-    elif _SHARED in session.config.stash and exitstatus == 0:
+    output: dict[str, list[str]] | None = getattr(session.config, "workeroutput", None)
+    if output is None and _SHARED in session.config.stash and exitstatus == 0:
         shutil.rmtree(session.config.stash[_SHARED], ignore_errors=True)
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left"] = left
+    if own is not None:
+        own.end(keep=exitstatus != 0)
+    if output is not None:
+        output["left"] = left
     elif left:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")

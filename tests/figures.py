@@ -15,7 +15,7 @@ import pytest
 
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("Figure", "Report", "table_of")
+__all__ = ("Figure", "Report", "of_times", "reporter_of", "table_of")
 
 KEY = "figure"
 # What `--times` adds to a test's name.

@@ -58,8 +58,6 @@ class Session:
         self.directory = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
         self._temporary = self.directory / "tmp"
         self._temporary.mkdir()
-        self.shared = self.directory / "shared"
-        self.shared.mkdir()
         # As /tmp is: commands run as another user, too.
         self.directory.chmod(0o711)
         self._temporary.chmod(0o1777)

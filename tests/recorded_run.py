@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ground.results.checks import Check
 from ground.results.record import RunRecord
-from ground.results.run import open_run
+from ground.results.run import Run, open_run
 from tests.places import ROOT
 
-__all__ = ("ALL", "KEYS", "SECONDS", "Finished", "made_once", "record_run")
+__all__ = ("ALL", "KEYS", "SECONDS", "Measured", "made_once", "record_run")
 
 KEYS = "400000"
 ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "whose", "null")
@@ -25,22 +26,32 @@ SECONDS = 3
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A profile that ended: what it printed and left. code: 0, or 1 where a check of it failed on a busy host"""
+class Measured:
+    """What a command that measured printed, and its run. code: 1 where a check failed, as one may on a busy host"""
 
     code: int
     out: str
     err: str
-    directory: Path
-    record: RunRecord
+    run: Run
+
+    @property
+    def record(self) -> RunRecord:
+        return self.run.record
+
+    @property
+    def directory(self) -> Path:
+        return self.run.directory
+
+    @property
+    def checks(self) -> dict[str, Check]:
+        return {check.name: check for check in self.record.checks}
 
 
-def record_run(shared: Path) -> Finished:
+def record_run(shared: Path) -> Measured:
     """`make profile` as a user runs it, with every observer: made by whoever asks first, the others wait for it."""
     place = made_once(shared, "recorded", _profile)
     code, out, err = json.loads((place / "printed.json").read_text(encoding="utf-8"))
-    directory = (place / "runs" / "latest").resolve()
-    return Finished(code, out, err, directory, open_run(directory).record)
+    return Measured(code, out, err, open_run((place / "runs" / "latest").resolve()))
 
 
 def _profile(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""How end-to-end tests use the command line: in this process, as a process, and within the windows of one."""
+"""How end-to-end tests use the command line: as a process, and within the windows of one."""
 
 from __future__ import annotations
 
@@ -10,27 +10,23 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from ground.results.checks import Check
-from ground.results.record import RunRecord, Window
+from ground.results.record import Window
 from ground.results.run import Run, open_run
-from ioflame.cli import main
 from tests.conftest import Ioflame
+from tests.recorded_run import Measured
 
 __all__ = (
     "AS_NOBODY",
     "Measured",
-    "asked",
     "attached",
     "endpoint",
     "held",
     "measured",
     "operations_around",
-    "refused",
     "rocksdb_library",
     "script",
     "service",
@@ -39,42 +35,6 @@ __all__ = (
 
 # Before a command line: as a user who may look into no process of root's.
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-
-
-def asked(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
-    """Exit code, output and errors of a command in this process, as `Ioflame.run` has them of another."""
-    capsys.readouterr()
-    try:
-        code = main(list(map(str, words)))
-    except SystemExit as ended:  # argparse's own
-        code = int(ended.code or 0)
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 2) -> str:
-    """What is said of a command line that starts nothing."""
-    got, out, err = asked(capsys, *words)
-    assert (got, out, "Traceback" in err) == (code, "", False), err
-    return err
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a command that measured printed, and its run. code: 1 where a check failed, as one may on a busy host"""
-
-    code: int
-    out: str
-    err: str
-    run: Run
-
-    @property
-    def record(self) -> RunRecord:
-        return self.run.record
-
-    @property
-    def checks(self) -> dict[str, Check]:
-        return {check.name: check for check in self.record.checks}
 
 
 def measured(out: Path, command: str, *words: str | Path, prefix: tuple[str, ...] = ()) -> Measured:

@@ -18,7 +18,8 @@ from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ground.system.descendants import descendants
 from tests.conftest import Ioflame
-from tests.e2e.commands import attached, refused, script, service
+from tests.e2e.commands import attached, script, service
+from tests.ioflame.asked import refused
 from tests.programs import FRAMES, compiled, installed_library
 from tests.until import until
 

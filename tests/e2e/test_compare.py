@@ -17,8 +17,9 @@ from ground.results.files import Files
 from ground.results.run import open_run
 from ground.system.descendants import descendants
 from tests.conftest import Ioflame
-from tests.e2e.commands import asked, refused, script, wait_for
+from tests.e2e.commands import script, wait_for
 from tests.figures import Report
+from tests.ioflame.asked import asked, refused
 from tests.programs import compiled
 from tests.until import until
 

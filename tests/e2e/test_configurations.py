@@ -8,7 +8,8 @@ import pytest
 
 from ground.results.categories import read_categories
 from ground.results.files import Files
-from tests.e2e.commands import asked, measured
+from tests.e2e.commands import measured
+from tests.ioflame.asked import asked
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 

@@ -15,7 +15,7 @@ from ground.results.counted import CountRecord, Event, read_count, write_count
 from ground.system.process import capture
 from ioflame.analysis.counted_verdicts import CountVerdict, against, spread
 from tests.conftest import Ioflame
-from tests.e2e.commands import refused
+from tests.ioflame.asked import refused
 from tests.places import ROOT
 from tests.programs import compiled
 from tests.workloads.jars import host_library

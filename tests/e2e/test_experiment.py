@@ -14,8 +14,9 @@ from ground.results.cells import CellOutcome, CellsRun
 from ground.results.record import RunRecord
 from ground.results.run import open_run
 from tests.conftest import Ioflame
-from tests.e2e.commands import asked, refused, wait_for
+from tests.e2e.commands import wait_for
 from tests.e2e.explained import assert_explained
+from tests.ioflame.asked import asked, refused
 from tests.places import ROOT
 from viz.export.benchmark_tsv import HEADER
 

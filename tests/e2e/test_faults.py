@@ -22,7 +22,8 @@ from ground.results.record import RunRecord
 from ground.results.run import open_run
 from ground.system.descendants import descendants, having_open
 from tests.conftest import Ioflame
-from tests.e2e.commands import asked, held, measured, script, wait_for
+from tests.e2e.commands import held, measured, script, wait_for
+from tests.ioflame.asked import asked
 from tests.places import ROOT
 from tests.until import until
 

@@ -14,7 +14,8 @@ from ground.results.jobs import read_run_jobs
 from ground.results.profile import read_profile
 from ioflame.analysis.jobs import job_intervals
 from ioflame.stages.jobs import kernel_threads
-from tests.e2e.commands import asked, attached, service
+from tests.e2e.commands import attached, service
+from tests.ioflame.asked import asked
 from tests.until import until
 from tests.workloads.test_real_files import db_bench
 

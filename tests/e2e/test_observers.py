@@ -14,13 +14,13 @@ from ground.results.record import Window
 from ground.results.run import Run
 from ground.results.whose import read_whose
 from ground.text.columns import cells
-from tests.recorded_run import ALL, Finished
+from tests.recorded_run import ALL, Measured
 from viz.figures import watching_words
 
 
 @pytest.fixture
-def run(finished: Finished) -> Run:
-    return Run(finished.directory, finished.record)
+def run(finished: Measured) -> Run:
+    return finished.run
 
 
 def window(run: Run, kind: str) -> Window:

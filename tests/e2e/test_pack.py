@@ -17,7 +17,8 @@ from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ground.system.elf import build_id
 from tests.conftest import Ioflame
-from tests.e2e.commands import asked, attached, measured, refused, service
+from tests.e2e.commands import attached, measured, service
+from tests.ioflame.asked import asked, refused
 from tests.programs import FRAMES, compiled
 from tests.until import until
 

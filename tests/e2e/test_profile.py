@@ -15,17 +15,16 @@ from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.metrics import cpu_profiled
 from ground.results.record import ANALYSIS, Window
-from ground.results.run import Run
-from tests.e2e.commands import asked
 from tests.e2e.explained import assert_explained
-from tests.recorded_run import ALL, KEYS, SECONDS, Finished
+from tests.ioflame.asked import asked
+from tests.recorded_run import ALL, KEYS, SECONDS, Measured
 from viz.terminal.summary import SCREEN
 from workloads.registry import engine_named
 
 ROWS = ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "fault", "other"]
 
 
-def plain_windows(finished: Finished) -> list[Window]:
+def plain_windows(finished: Measured) -> list[Window]:
     return [w for w in finished.record.windows if w.kind == "plain"]
 
 
@@ -33,7 +32,7 @@ def folded_total(path: Path) -> int:
     return sum(int(line.rpartition(b" ")[2]) for line in path.read_bytes().splitlines())
 
 
-def test_the_windows_are_in_order_and_none_overlaps(finished: Finished) -> None:
+def test_the_windows_are_in_order_and_none_overlaps(finished: Measured) -> None:
     assert re.fullmatch(r"\d{8}T\d{6}-readrandom-t1", finished.directory.name)
     kinds = [w.kind for w in finished.record.windows]
     assert kinds == ["warm-up", "plain", *(kind for name in ALL for kind in (name, "plain"))]
@@ -45,7 +44,7 @@ def test_the_windows_are_in_order_and_none_overlaps(finished: Finished) -> None:
     assert all(w.seconds >= SECONDS for w in plain_windows(finished)[:-1])
 
 
-def test_the_folded_total_is_perf_reports_to_the_unit(finished: Finished) -> None:
+def test_the_folded_total_is_perf_reports_to_the_unit(finished: Measured) -> None:
     profile = finished.record.profile
     assert profile is not None
     assert profile.weight == profile.report_weight == folded_total(finished.directory / Files.FOLDED) > 0
@@ -55,7 +54,7 @@ def test_the_folded_total_is_perf_reports_to_the_unit(finished: Finished) -> Non
     assert check.verdict is Verdict.OK
 
 
-def test_the_categories_sum_to_everything(finished: Finished) -> None:
+def test_the_categories_sum_to_everything(finished: Measured) -> None:
     categories, profile = read_categories(finished.directory), finished.record.profile
     assert profile is not None and [row.name for row in categories.rows] == ROWS
     assert sum(row.weight for row in categories.rows) == profile.weight == categories.total_weight
@@ -66,7 +65,7 @@ def test_the_categories_sum_to_everything(finished: Finished) -> None:
     assert all(weights[name] > 0 for name in ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU")), weights
 
 
-def test_the_printed_shares_sum_to_exactly_100_and_us_to_cpu_per_query(finished: Finished) -> None:
+def test_the_printed_shares_sum_to_exactly_100_and_us_to_cpu_per_query(finished: Measured) -> None:
     summary = (finished.directory / Files.SUMMARY).read_text()
     table = summary[summary.index("owner view") :]
     found = [re.search(rf"^\s*{re.escape(name)}\s+([\d.]+)\s+([\d.]+)", table, re.MULTILINE) for name in ROWS]
@@ -76,7 +75,7 @@ def test_the_printed_shares_sum_to_exactly_100_and_us_to_cpu_per_query(finished:
     assert sum(float(us) for _, us in printed) == pytest.approx(finished.record.metrics["cpuPer"], abs=0.05)
 
 
-def test_the_figures_follow_from_the_counters_of_their_windows(finished: Finished) -> None:
+def test_the_figures_follow_from_the_counters_of_their_windows(finished: Measured) -> None:
     metrics, windows = finished.record.metrics, plain_windows(finished)
     queries = sum(w.counters.queries or 0 for w in windows)
     assert metrics["cpuPer"] == pytest.approx(sum(w.counters.cpu_ns for w in windows) / 1e3 / queries)
@@ -88,7 +87,7 @@ def test_the_figures_follow_from_the_counters_of_their_windows(finished: Finishe
         assert counted.user_ns + counted.system_ns == counted.cpu_ns > 0
 
 
-def test_queries_are_those_of_the_engines_report_and_closing_line(finished: Finished) -> None:
+def test_queries_are_those_of_the_engines_report_and_closing_line(finished: Measured) -> None:
     result = finished.record.engine_result
     assert result["found"] == result["reads"] == result["operations"]
     report = (finished.directory / "db_bench.report.csv").read_text(encoding="ascii")
@@ -97,8 +96,8 @@ def test_queries_are_those_of_the_engines_report_and_closing_line(finished: Fini
     assert 0 < sum(w.counters.queries or 0 for w in finished.record.windows) <= sum(rates)
 
 
-def test_the_seconds_add_up_to_their_windows(finished: Finished) -> None:
-    series = Run(finished.directory, finished.record).series()
+def test_the_seconds_add_up_to_their_windows(finished: Measured) -> None:
+    series = finished.run.series()
     for kind in ("plain", "perf"):
         parts = [w for w in series if w.kind == kind]
         wholes = [w for w in finished.record.windows if w.kind == kind]
@@ -110,7 +109,7 @@ def test_the_seconds_add_up_to_their_windows(finished: Finished) -> None:
     assert interval.low <= finished.record.metrics["qps"] <= interval.high
 
 
-def test_the_commands_and_their_seeds_are_on_record(finished: Finished) -> None:
+def test_the_commands_and_their_seeds_are_on_record(finished: Measured) -> None:
     commands = {c.name: c for c in finished.record.commands}
     names = ["db_bench load", "db_bench settle", "db_bench readrandom", "perf record (trial)", "perf record"]
     names += ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "pmp stacksampler", "ebpf whose"]
@@ -131,7 +130,7 @@ def test_the_commands_and_their_seeds_are_on_record(finished: Finished) -> None:
     assert_explained(finished.record, "--workload=readrandom", *words)
 
 
-def test_the_flame_graph_shows_the_same_total_and_categories(finished: Finished) -> None:
+def test_the_flame_graph_shows_the_same_total_and_categories(finished: Measured) -> None:
     text, profile = (finished.directory / Files.FLAMEGRAPH).read_text(), finished.record.profile
     ElementTree.fromstring(text)
     assert profile is not None
@@ -139,7 +138,7 @@ def test_the_flame_graph_shows_the_same_total_and_categories(finished: Finished)
         assert words in text
 
 
-def test_what_the_workload_must_have_kept_is_proved_on_screen_and_page(finished: Finished) -> None:
+def test_what_the_workload_must_have_kept_is_proved_on_screen_and_page(finished: Measured) -> None:
     proofs = {"LSM tree", "memtable and L0", "levels after", "compaction in the log", "writes while reading"}
     assert {c.name: c.verdict for c in finished.record.checks if c.name in proofs} == dict.fromkeys(proofs, Verdict.OK)
     page, summary = ((finished.directory / name).read_text() for name in (Files.REPORT, Files.SUMMARY))
@@ -152,7 +151,7 @@ def _without_commands(screen: str) -> str:
 
 
 def test_a_run_ends_with_a_short_view_and_the_rest_is_a_command_away(
-    finished: Finished, capsys: pytest.CaptureFixture[str]
+    finished: Measured, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def show(*words: str) -> str:
         code, printed, err = asked(capsys, "show", finished.directory, *words)

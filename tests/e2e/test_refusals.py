@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ground.system.target import Target
-from tests.e2e.commands import asked, refused, script, service
+from tests.e2e.commands import script, service
+from tests.ioflame.asked import asked, refused
 from tests.workloads.jars import MULTI_GET, altered, host_library, jar_of, own_member
 
 pytestmark = pytest.mark.needs("perf", "db_bench")

@@ -14,7 +14,8 @@ from ground.results.counted import read_count
 from ground.results.run import open_run
 from ground.system.binaries import built_binary
 from tests.conftest import Ioflame
-from tests.e2e.commands import asked, measured, refused
+from tests.e2e.commands import measured
+from tests.ioflame.asked import asked, refused
 from tests.workloads.jars import MULTI_GET, altered, host_library, jar_of, own_member
 from workloads.our_client import lines_of
 

@@ -26,7 +26,8 @@ from ground.results.files import Files
 from ground.results.operations import read_operations
 from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
-from tests.e2e.commands import asked, attached, measured, script, service
+from tests.e2e.commands import attached, measured, script, service
+from tests.ioflame.asked import asked
 from tests.places import ROOT
 from tests.until import until
 

@@ -9,7 +9,7 @@ import pytest
 from ground.results.files import Files
 from ground.results.sweep import PERCENTILES, read_sweep
 from tests.conftest import Ioflame
-from tests.e2e.commands import asked
+from tests.ioflame.asked import asked
 
 pytestmark = pytest.mark.long
 

@@ -11,7 +11,8 @@ from ground.results.files import Files
 from ground.results.ladder import read_ladder
 from ground.results.tail import read_tail
 from ground.results.write_ladder import read_write_ladder
-from tests.e2e.commands import asked, measured, operations_around
+from tests.e2e.commands import measured, operations_around
+from tests.ioflame.asked import asked
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re")]
 

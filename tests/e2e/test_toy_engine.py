@@ -20,7 +20,8 @@ from ground.results.ladder import read_ladder
 from ground.results.profile import FoldedStack
 from ground.results.run import open_run
 from tests.conftest import Ioflame
-from tests.e2e.commands import asked, measured, refused
+from tests.e2e.commands import measured
+from tests.ioflame.asked import asked, refused
 from tests.places import ROOT
 from tests.programs import FRAMES, compiled
 from workloads.registry import engine_named, engine_names, rules_named

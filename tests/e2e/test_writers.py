@@ -15,8 +15,9 @@ from ground.results.cells import CellsRun
 from ground.results.files import Files
 from ground.system.descendants import descendants
 from tests.conftest import Ioflame
-from tests.e2e.commands import measured, refused, wait_for
+from tests.e2e.commands import measured, wait_for
 from tests.e2e.explained import assert_explained
+from tests.ioflame.asked import refused
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 

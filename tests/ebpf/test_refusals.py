@@ -10,15 +10,7 @@ import pytest
 from ebpf.ladder import LadderRequest, ladder_observer
 from ground.errors import EXIT_HOST, EXIT_USAGE, UsageError
 from ground.system.process import Children
-from ioflame.cli import main
-
-
-def refused(words: list[str]) -> int:
-    """The exit code of a command that measures nothing."""
-    try:
-        return main(words)
-    except SystemExit as ended:
-        return int(ended.code or 0)
+from tests.ioflame.asked import asked
 
 
 @pytest.mark.needs("co-re")
@@ -33,8 +25,8 @@ def refused(words: list[str]) -> int:
     ],
 )
 def test_what_makes_no_sense(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
-    assert refused(["ebpf", "iolat", *arguments]) in (EXIT_USAGE, EXIT_HOST)
-    assert words in capsys.readouterr().err
+    code, _, err = asked(capsys, "ebpf", "iolat", *arguments)
+    assert code in (EXIT_USAGE, EXIT_HOST) and words in err
 
 
 @pytest.mark.needs("co-re")
@@ -46,8 +38,7 @@ def test_a_process_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]
     gone.wait()
     for pid in ("99999999999", str(gone.pid)):
         out = [f"--out={tmp_path / 'runs'}"] if command == "pmp" else []
-        code = refused([*command.split(), f"--pid={pid}", *out])
-        said = capsys.readouterr().err
+        code, _, said = asked(capsys, *command.split(), f"--pid={pid}", *out)
         assert code == EXIT_USAGE and f"there is no process {pid}" in said
         # Nothing that is gone by the time it is read.
         assert ".log" not in said

@@ -1,13 +1,17 @@
-"""What is asked for by words of a command line, as commands get it."""
+"""Words of a command line: what they ask for, as commands get it, and what a command in this process says to them."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+import pytest
+
+from ioflame.cli import main
 from ioflame.commands.arguments import add_profile_arguments, profile_options
 from ioflame.measure.options import ProfileOptions
 
-__all__ = ("options",)
+__all__ = ("asked", "options", "refused")
 
 
 def options(*words: str) -> ProfileOptions:
@@ -15,3 +19,21 @@ def options(*words: str) -> ProfileOptions:
     parser = argparse.ArgumentParser()
     add_profile_arguments(parser)
     return profile_options(parser.parse_args(words))
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command in this process, as `Ioflame.run` has them of another."""
+    capsys.readouterr()
+    try:
+        code = main(list(map(str, words)))
+    except SystemExit as ended:  # argparse's own
+        code = int(ended.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 2) -> str:
+    """What is said of a command line that starts nothing."""
+    got, out, err = asked(capsys, *words)
+    assert (got, out, "Traceback" in err) == (code, "", False), err
+    return err

@@ -10,10 +10,11 @@ import pytest
 
 from ground.errors import EXIT_OK, EXIT_USAGE
 from ioflame import cli
-from ioflame.cli import build_parser, main
+from ioflame.cli import build_parser
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.offcpu import one_pid
 from ioflame.version import version
+from tests.ioflame.asked import asked
 
 PROGRAMS = ("iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes")
 _BENCH = "./db_bench --benchmarks=readrandom --use_existing_db --db=/no/such --duration=60"
@@ -142,22 +143,13 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
 }  # fmt: skip
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str, str]:
-    """Exit code, standard output and standard error of a command line, also where argparse ends it."""
-    try:
-        code: object = main(words)
-    except SystemExit as ended:
-        code = ended.code
-    return code, *capsys.readouterr()
-
-
 @pytest.mark.parametrize("command", REFUSED)
 def test_bad_usage_is_refused_in_words_and_nothing_is_made(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for words, says in REFUSED[command]:
-        code, out, err = printed(capsys, *shlex.split(f"{command} {words}"))
+        code, out, err = asked(capsys, *shlex.split(f"{command} {words}"))
         assert (code, out, says in err) == (EXIT_USAGE, "", True), (words, says, err)
         assert command != "profile" or "fix: " in err, (words, err)
         # Whether runs can be kept in the default directory is asked before the rest.
@@ -176,16 +168,16 @@ def test_each_program_says_what_it_costs_and_shows_an_example() -> None:
 
 
 def test_which_ioflame_it_is_names_its_commit_where_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "--version") == (EXIT_OK, f"ioflame {version()}\n", "")
+    assert asked(capsys, "--version") == (EXIT_OK, f"ioflame {version()}\n", "")
     number, _, commit = version().partition(" ")
     assert number.count(".") == 2 and (not commit or (commit.startswith("(") and commit.endswith(")")))
 
 
 def test_help_is_given_where_no_word_is_and_has_every_command_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
-    code, text, err = printed(capsys)
+    code, text, err = asked(capsys)
     assert (code, err) == (EXIT_OK, "") and text.startswith("usage: ioflame")
-    assert printed(capsys, "--help") == (EXIT_OK, text, "")
-    known = re.findall(r"'([a-z]+)'", printed(capsys, "no-such-command")[2].partition("choose from")[2])
+    assert asked(capsys, "--help") == (EXIT_OK, text, "")
+    known = re.findall(r"'([a-z]+)'", asked(capsys, "no-such-command")[2].partition("choose from")[2])
     assert sorted(name for names in cli._GROUPS.values() for name in names) == sorted(known)
     for name in known:
         assert len(re.findall(rf"^  {name} +\S", text.partition("measure:")[2], re.MULTILINE)) == 1, name
