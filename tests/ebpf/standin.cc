@@ -2,15 +2,16 @@
 //   standin FILE [SHAPE]: FILE is read with O_DIRECT, blocks of 8 KiB at random.
 //   "go"      queries that read once, until "stop" (answered with their number)
 //   "K N"     N queries of kind K, answered with N: of K reads, or
-//             -1 one read of all of the file           -2 one read that another thread answers 200 us later
+//             -1 one read of all of the file           -2 one read that another thread answers 200 us after it sleeps
 //             -3 a page of the file that is mapped     -4 sleeps 5 ms       -5 computes 1 to 3 ms     -6 computes 20 ms
-//             -7 takes a mutex which the thread `holder` has for 2 ms
+//             -7 takes a mutex which the thread `holder` has until it sleeps, and 2 ms more
 //   "churn T N"  T threads, one after the other, N queries of one read each
 // SHAPE says who calls whom: 1 the overload with a timestamp, 2 the one without, which calls the one with, 3 GetImpl
 // alone (Get was inlined), 4 MultiGet, whose overload calls the other one.
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -34,12 +35,32 @@ OUT_OF_LINE void pause_us(unsigned us) {
   LAST;
 }
 
+/* A host may keep a thread off its CPU for longer than any pause: who is to be waited for looks that it is.
+   Who was woken is no longer asleep when the call that woke it returns. */
+static void until_it_sleeps(pid_t thread) {
+  char path[64], line[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+  for (char state = 0; state != 'S'; sched_yield()) {
+    int stat = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = read(stat, line, sizeof line - 1);
+    if (got <= 0 || close(stat)) exit(3);
+    line[got] = 0;
+    state = strrchr(line, ')')[2];
+  }
+}
+
+static void ask(int pipe) {
+  pid_t self = gettid();
+  if (write(pipe, &self, sizeof self) != sizeof self) exit(3);
+}
+
 static void hold() {
   prctl(PR_SET_NAME, "holder");
-  char question;
-  while (read(lock_asked[0], &question, 1) == 1) {
+  pid_t asker;
+  while (read(lock_asked[0], &asker, sizeof asker) == sizeof asker) {
     pthread_mutex_lock(&held);
     if (write(lock_held[1], "!", 1) != 1) exit(3);
+    until_it_sleeps(asker);
     pause_us(2000);
     pthread_mutex_unlock(&held);
   }
@@ -78,7 +99,8 @@ OUT_OF_LINE void take_it() {
 
 OUT_OF_LINE void planted_lock() {
   char answer;
-  if (write(lock_asked[1], "?", 1) != 1 || read(lock_held[0], &answer, 1) != 1) exit(3);
+  ask(lock_asked[1]);
+  if (read(lock_held[0], &answer, 1) != 1) exit(3);
   take_it();
   LAST;
 }
@@ -124,7 +146,8 @@ OUT_OF_LINE int DBImpl::GetImpl(const ReadOptions&, const Slice& key, PinnableSl
       break;
     }
     case -2:
-      if (write(asked[1], "?", 1) != 1 || read(answered[0], &answer, 1) != 1) exit(3);
+      ask(asked[1]);
+      if (read(answered[0], &answer, 1) != 1) exit(3);
       break;
     case -3: {
       // A page of each block, and none that is in the page cache.
@@ -197,8 +220,9 @@ int main(int argc, char** argv) {
   if (pipe(rocksdb::asked) || pipe(rocksdb::answered) || pipe(lock_asked) || pipe(lock_held)) return 2;
   std::thread(hold).detach();
   std::thread([] {
-    char question;
-    while (read(rocksdb::asked[0], &question, 1) == 1) {
+    pid_t asker;
+    while (read(rocksdb::asked[0], &asker, sizeof asker) == sizeof asker) {
+      until_it_sleeps(asker);
       usleep(200);
       if (write(rocksdb::answered[1], "!", 1) != 1) exit(3);
     }

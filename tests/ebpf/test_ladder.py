@@ -160,8 +160,8 @@ def test_a_read_that_another_thread_answers_is_a_sleep(engine: Standin, tmp_path
     assert parts is not None and foreign.count == parts.reads == FEW and not parts.requests
     ns = {part.name: part.sum_ns for part in parts.parts}
     assert ns["queue"] == ns["device"] == 0
-    # The other thread never answers early; this one may have been kept off its CPU meanwhile.
-    assert ns["sleep"] + ns["runq"] + ns["call"] >= FEW * 200_000 and ns["sleep"] > 0
+    # The other thread answers once this one sleeps.
+    assert ns["sleep"] >= FEW * 200_000
     assert checked(ladder, "sum of foreign").verdict is Verdict.OK
     assert f"foreign: {FEW} with 1.00 read calls, no request of their own" in ladder_text(ladder)
 
