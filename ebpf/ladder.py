@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ebpf.backends import choose_backend
 from ebpf.ladder_bpftrace import bpftrace_ladder
-from ebpf.losses import loss_checks
+from ebpf.losses import ended_checks, loss_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import HostError, UsageError
 from ground.results.checks import Check, Verdict
@@ -43,6 +43,7 @@ class LadderRequest:
     symbols: the engine's file that names its queries and where it reads; None: those of the default engine
     kind: of the queries to follow; None: the first of the engine's that is called
     query_symbol: the function that is a query, in place of the engine's; `kind` is then a name for its calls
+    return_trampolines: as of `query_arguments`
     """
 
     pid: int
@@ -53,6 +54,7 @@ class LadderRequest:
     symbols: Path | None = None
     kind: str | None = None
     query_symbol: str | None = None
+    return_trampolines: bool = False
 
 
 def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Observer:
@@ -71,7 +73,9 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
             )
         return bpftrace_ladder(children, request.pid, out)
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--start", request.start]
-    arguments += query_arguments(request.symbols, request.kind, request.query_symbol)
+    arguments += query_arguments(
+        request.symbols, request.kind, request.query_symbol, return_trampolines=request.return_trampolines
+    )
     if not request.reader:
         arguments.append("--no-reader")
     return CoreObserver("ladder", f"latency ladder of one query in {request.sample}", children, arguments, out)
@@ -118,7 +122,7 @@ def _counted(ladder: Ladder) -> Iterator[Check]:
             "ioflame ebpf iolat" if asks else "a window in which it reads; ioflame doctor",
         )
     if ladder.process_ended and ladder.finished:
-        yield Check("ladder window", Verdict.WARN, f"process {ladder.pid} ended in the window")
+        yield from ended_checks("ladder", ladder.pid, ladder.ended_soon_s)
 
 
 def _adds_up(ladder: Ladder) -> Iterator[Check]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ground.results.checks import Check, Verdict
 
-__all__ = ("loss_checks", "losses_words", "unseen_verdict")
+__all__ = ("ended_checks", "loss_checks", "losses_words", "unseen_verdict")
 
 # Of the requests, that may lack where the kernel runs no program for some events, and be no more than a note. Seen on
 # 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one.
@@ -32,6 +32,22 @@ def unseen_verdict(lost: int, requests: int) -> Verdict | None:
     if lost <= max(_FEW * requests, 2):
         return Verdict.NOTE
     return Verdict.WARN if lost <= _UNSEEN * requests else None
+
+
+def ended_checks(of: str, pid: int, soon_s: float | None) -> Iterator[Check]:
+    """`OF window`, of a process that ended within it. soon_s: seconds after its functions were probed, where these were
+    so few that it may have ended for that."""
+    if soon_s is None:
+        yield Check(f"{of} window", Verdict.WARN, f"process {pid} ended in the window")
+        return
+    yield Check(
+        f"{of} window",
+        Verdict.FAILED,
+        f"process {pid} ended {soon_s:.1f} s after its functions were probed",
+        "of its own, or for the probes: a return trampoline (--return-trampolines) ends a process whose exception "
+        "leaves the function, or that reads its stack",
+        "its exit code and its log say which; --start syscall and --kind read probe no function",
+    )
 
 
 def loss_checks(

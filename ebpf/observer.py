@@ -21,10 +21,17 @@ def loader_binary() -> Path | None:
         return None
 
 
-def query_arguments(symbols: Path | None, kind: str | None, query_symbol: str | None) -> list[str]:
-    """The options that say which calls are queries, for the programs that follow them; None: their defaults."""
+def query_arguments(
+    symbols: Path | None, kind: str | None, query_symbol: str | None, *, return_trampolines: bool
+) -> list[str]:
+    """The options that say which calls are queries, for the programs that follow them; None: their defaults.
+
+    return_trampolines: see returns by trampolines on the process's stack, of functions whose code does not say where
+    they are left
+    """
     named = {"--symbols": symbols, "--kind": kind, "--query-symbol": query_symbol}
-    return [word for option, value in named.items() if value is not None for word in (option, str(value))]
+    words = [word for option, value in named.items() if value is not None for word in (option, str(value))]
+    return [*words, *["--return-trampolines"] * return_trampolines]
 
 
 class CoreObserver:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.losses import loss_checks
+from ebpf.losses import ended_checks, loss_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
@@ -34,7 +34,7 @@ class TailRequest:
     linger:   seconds that queries under way at the window's end are waited for; expected: of the window
     force:    follow them even where the traps take more than 5 % of a CPU
     symbols:  the engine's file that names its queries; None: those of the default engine
-    kind, query_symbol: which queries, as of a `LadderRequest`
+    kind, query_symbol, return_trampolines: as of a `LadderRequest`
     ring_bytes: of the ring that records go through; None: the program's own
     """
 
@@ -49,6 +49,7 @@ class TailRequest:
     ring_bytes: int | None = None
     kind: str | None = None
     query_symbol: str | None = None
+    return_trampolines: bool = False
 
 
 def tail_observer(request: TailRequest, children: Children, directory: Path) -> CoreObserver:
@@ -64,7 +65,9 @@ def tail_observer(request: TailRequest, children: Children, directory: Path) -> 
     arguments += ["--recording", str(directory / Files.RECORD_STACKS)]
     if request.threshold_us is not None:
         arguments += ["--threshold", str(request.threshold_us)]
-    arguments += query_arguments(request.symbols, request.kind, request.query_symbol)
+    arguments += query_arguments(
+        request.symbols, request.kind, request.query_symbol, return_trampolines=request.return_trampolines
+    )
     if request.ring_bytes is not None:
         arguments += ["--ring-bytes", str(request.ring_bytes)]
     if request.force:
@@ -119,13 +122,14 @@ def _counted(recorded: Recorded) -> Iterator[Check]:
     else:
         yield Check("tail sum", Verdict.OK, "the parts of every record add up to it")
     if recorded.process_ended:
-        yield Check("tail window", Verdict.WARN, f"process {recorded.pid} ended in the window")
+        yield from ended_checks("tail", recorded.pid, recorded.ended_soon_s)
 
 
 def _cost(recorded: Recorded) -> Iterator[Check]:
     pilot, trap = recorded.pilot, recorded.trap
     entry = trap.stepped_ns if any(watched.stepped for watched in recorded.query) else trap.entry_ns
-    told = f"{pilot.queries_per_second:,.0f} queries/s x {entry / 1e3:.2f} us: {100 * pilot.trap_share:.1f} % of a CPU"
+    both = (entry + trap.return_ns) / 1e3
+    told = f"{pilot.queries_per_second:,.0f} queries/s x {both:.2f} us: {100 * pilot.trap_share:.1f} % of a CPU"
     if not recorded.query:
         told = f"none at {pilot.queries_per_second:,.0f} read calls/s"
     own = recorded.own_ns / recorded.histogram.count / 1e3 if recorded.histogram.count else 0.0

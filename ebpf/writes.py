@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.losses import loss_checks
-from ebpf.observer import CoreObserver
+from ebpf.losses import ended_checks, loss_checks
+from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.write_ladder import QUEUE, WriteLadder, stage_sum
@@ -30,6 +30,7 @@ class WritesRequest:
     force:   follow writes even where that takes more than 5 % of a CPU
     symbols: the engine's file that names the functions of its write path; None: those of the default engine
     exact_wake_ups: watch whoever ends a wait, where that is not single-stepped
+    return_trampolines: as of a `LadderRequest`
     """
 
     pid: int
@@ -37,6 +38,7 @@ class WritesRequest:
     force: bool = False
     symbols: Path | None = None
     exact_wake_ups: bool = False
+    return_trampolines: bool = False
 
 
 def writes_observer(request: WritesRequest, children: Children, out: Path) -> CoreObserver:
@@ -49,8 +51,7 @@ def writes_observer(request: WritesRequest, children: Children, out: Path) -> Co
         arguments.append("--force")
     if request.exact_wake_ups:
         arguments.append("--exact-wake-ups")
-    if request.symbols is not None:
-        arguments += ["--symbols", str(request.symbols)]
+    arguments += query_arguments(request.symbols, None, None, return_trampolines=request.return_trampolines)
     return CoreObserver("writes", "writes stage by stage", children, arguments, out)
 
 
@@ -79,7 +80,7 @@ def _counted(ladder: WriteLadder) -> Iterator[Check]:
             "more than there is: these figures are wrong",
         )
     if ladder.process_ended:
-        yield Check("writes window", Verdict.WARN, f"process {ladder.pid} ended in the window")
+        yield from ended_checks("writes", ladder.pid, ladder.ended_soon_s)
 
 
 def _adds_up(ladder: WriteLadder) -> Iterator[Check]:

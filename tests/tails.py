@@ -125,7 +125,7 @@ def recorded(records: Sequence[QueryRecord], count: int, seconds: float = 10.0, 
     given = {
         "backend": "co-re", "pid": 42, "start_ns": START, "end_ns": START + round(seconds * SECOND), "sample": 1,
         "slow_ns": min((one.ns for one in slow), default=0), "threshold_ns": None, "one_in": 10, "ring_bytes": 1 << 24,
-        "notes": [], "query": [ProbedFunction("Get(int)", "/lib/engine.so", 200)], "uprobes": "session",
+        "notes": [], "query": [ProbedFunction("Get(int)", "/lib/engine.so", 200)], "uprobes": "exits",
         "trap": Trap(550.0, 6600.0, 700.0), "pilot": Pilot(1.0, 12_000.0, 12_000, 400_000, 0.0066),
         "queries": count, "followed": count, "threads": 1, "histogram": Histogram(count, total, 1, 1, []),
         "own_ns": 2000 * count, "slow": len(slow), "kept": len(records), "still_open": 0, "linger_ns": 0,

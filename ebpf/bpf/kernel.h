@@ -195,7 +195,7 @@ struct task_struct {
 struct pt_regs {
 	unsigned long sp;
 #if defined(__TARGET_ARCH_x86)
-	unsigned long ip, si, dx, di, orig_ax;
+	unsigned long ip, bp, si, dx, di, orig_ax, r14;
 #elif defined(__TARGET_ARCH_arm64)
 	u64 regs[31];
 	u64 pc;

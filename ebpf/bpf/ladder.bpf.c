@@ -45,7 +45,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 	if (!with_query) {
 		if (!is_target(task))
 			return 0;
-		thread = begin(task, 0, now);
+		thread = begin(task, now);
 		if (!thread)
 			return 0;
 		thread->at[QUERY] = now;
@@ -214,7 +214,7 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
 	if (with_query)
-		enter_part(task, thread, thread->readers ? PART_READER : PART_AFTER);
+		enter_part(task, thread, thread->reader ? PART_READER : PART_AFTER);
 	if (thread->phase < IN_SYSCALL || thread->phase > AWAKE_AGAIN) {
 		thread->spent += bpf_ktime_get_ns() - now;
 		return 0;

@@ -122,7 +122,9 @@ struct thread {
 	u64 spent;        /* ns that the programs ran within the query */
 	u64 flights[REQUESTS]; /* its requests by address; 0: none */
 	u64 request;
-	u64 stack;       /* stack pointer at the query's entry */
+	u64 call;        /* the query's, as `call_of`; and where it returns to */
+	u64 back;
+	u64 reader;      /* the outermost call of a file reader that it is in; 0: none */
 	u64 left;        /* when the last followed query returned; 0 once the next one began */
 	u64 own_left;    /* ns that the program at its return ran */
 	u64 device;
@@ -131,14 +133,14 @@ struct thread {
 	u32 requests;
 	u32 sleeps;
 	u32 unseen; /* it slept for its request, and was not seen to wake */
-	u32 depth;
+	u32 function;    /* of the query, by its place */
+	u32 depth;       /* goroutines: calls within it */
 	u32 phase;
 	u32 beyond;  /* requests that had no room in `flights` */
 	u32 workers; /* requests that a worker made for it */
 	u32 known;
 	u32 part;    /* where it is while it has a CPU */
 	u32 off;     /* it has none: `enum off` */
-	u32 readers; /* it is in, one within the other */
 	u32 reader_calls;
 	u32 waited;  /* requests that a wait of it ended with */
 };

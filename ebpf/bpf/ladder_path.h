@@ -164,7 +164,8 @@ static __always_inline void begin_parts(struct thread *thread, u64 now)
 	thread->woken = thread->spent = thread->without_cpu = thread->without_then = 0;
 	thread->part = PART_BEFORE;
 	thread->off = RUNS;
-	thread->readers = thread->reader_calls = thread->waited = 0;
+	thread->reader = 0;
+	thread->reader_calls = thread->waited = 0;
 }
 
 static __always_inline void add_to(u32 counter, u64 n)

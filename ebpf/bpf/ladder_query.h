@@ -6,7 +6,7 @@
 #include "uprobe.h"
 
 /* The calling thread's state, where it is to be followed from now on; NULL where it is not. */
-static __always_inline struct thread *begin(struct task_struct *task, u64 stack, u64 now)
+static __always_inline struct thread *begin(struct task_struct *task, u64 now)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	bump(QUERIES);
@@ -38,7 +38,6 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack,
 	thread->depth = 0;
 	thread->beyond = 0;
 	thread->workers = 0;
-	thread->stack = stack;
 	begin_parts(thread, now);
 	bump(FOLLOWED);
 	return thread;
@@ -106,37 +105,42 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 	thread->own_left = bpf_ktime_get_ns() - now;
 }
 
-static __always_inline int query_enter(struct pt_regs *context)
+static __always_inline void query_enter(struct pt_regs *context)
 {
 	if (!gate)
-		return SKIP_RETURN;
-	u64 now = bpf_ktime_get_ns();
+		return;
+	u64 now = bpf_ktime_get_ns(), call = call_of(context, context->sp);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
 	if (thread && thread->phase != IDLE) {
-		if (context->sp < thread->stack) {
-			thread->depth++;
+		u32 function = bpf_get_attach_cookie(context);
+		/* It ends in a jump to this one, which is a query as well. */
+		bool jumped = call == thread->call && function != thread->function;
+		if (jumped || is_within(call, thread->call, thread->back)) {
+			thread->depth += is_go;
 			bump(NESTED);
-			return TRAP_RETURN;
+			return;
 		}
 		thread->phase = IDLE;
 		forget_requests(thread, task->pid);
 		bump(ABANDONED);
 	}
-	thread = begin(task, context->sp, now);
+	thread = begin(task, now);
 	if (!thread)
-		return SKIP_RETURN;
+		return;
+	thread->call = call;
+	thread->back = return_address(context->sp);
+	thread->function = bpf_get_attach_cookie(context);
 	thread->phase = IN_QUERY;
 	thread->at[QUERY] = now;
 	charge(thread, QUERY, now);
-	return TRAP_RETURN;
 }
 
-static __always_inline void query_leave(struct pt_regs *context)
+static __always_inline void query_leave(struct pt_regs *context, u64 stack)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase == IDLE)
+	if (!thread || thread->phase == IDLE || thread->call != call_of(context, stack))
 		return;
 	if (thread->depth)
 		thread->depth--;
@@ -144,17 +148,20 @@ static __always_inline void query_leave(struct pt_regs *context)
 		finish(task, thread);
 }
 
-static __always_inline int reader_enter(struct pt_regs *context)
+static __always_inline void reader_enter(struct pt_regs *context)
 {
 	if (!gate)
-		return SKIP_RETURN;
+		return;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
 	if (!thread || thread->phase == IDLE)
-		return SKIP_RETURN;
+		return;
 	thread->reader_calls++;
-	if (thread->readers++)
-		return TRAP_RETURN;
+	u64 call = call_of(context, context->sp);
+	/* An exception that leaves the outermost one may leave it open: the next one closes it. */
+	if (thread->reader && call < thread->reader)
+		return;
+	thread->reader = call;
 	u64 now = bpf_ktime_get_ns();
 	enter_part(task, thread, PART_READER);
 	if (thread->phase == IN_QUERY) {
@@ -162,17 +169,17 @@ static __always_inline int reader_enter(struct pt_regs *context)
 		thread->phase = IN_READER;
 	}
 	charge(thread, READER, now);
-	return TRAP_RETURN;
 }
 
-static __always_inline void reader_leave(struct pt_regs *context)
+static __always_inline void reader_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
 	/* One that began before the query is none of it. */
-	if (!thread || thread->phase == IDLE || !thread->readers || --thread->readers)
+	if (!thread || thread->phase == IDLE || !thread->reader || thread->reader != call_of(context, stack))
 		return;
+	thread->reader = 0;
 	enter_part(task, thread, outside(thread));
 	/* Without a read call of its own (a prefetch buffer, memory-mapped files) the query may still read later on. */
 	if (thread->phase == IN_READER) {

@@ -21,10 +21,9 @@ static __always_inline void faults_since(struct task_struct *task, u32 *min_flt,
 	*maj_flt = (u32)BPF_CORE_READ(of, maj_flt) - *maj_flt;
 }
 
-static __always_inline void begin(struct task_struct *task, struct thread *thread, u64 stack, u64 now)
+static __always_inline void begin(struct task_struct *task, struct thread *thread, u64 now)
 {
 	struct record *record = &thread->record;
-	thread->stack = stack;
 	thread->since = thread->woken = thread->other = 0;
 	thread->got = now;
 	thread->requests = thread->waits = thread->spans = thread->depth = thread->waker = 0;
@@ -113,36 +112,43 @@ static __always_inline struct thread *followed(struct task_struct *task, int sta
 	return thread;
 }
 
-static __always_inline int query_enter(struct pt_regs *context)
+static __always_inline void query_enter(struct pt_regs *context)
 {
 	int state = gate;
 	if (state == SHUT)
-		return SKIP_RETURN;
-	u64 now = bpf_ktime_get_ns();
+		return;
+	u64 now = bpf_ktime_get_ns(), call = call_of(context, context->sp);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = active(task);
 	if (thread) {
-		if (context->sp < thread->stack) {
-			thread->depth++;
-			lose(NESTED);
-			return TRAP_RETURN;
+		u32 function = bpf_get_attach_cookie(context);
+		/* It ends in a jump to this one, which is a query as well. */
+		bool jumped = call == thread->call && function != thread->function;
+		if (jumped || is_within(call, thread->call, thread->back)) {
+			thread->depth += is_go;
+			if (state != PILOT)
+				lose(NESTED);
+			return;
 		}
 		thread->active = 0;
-		lose(ABANDONED);
+		if (state != PILOT)
+			lose(ABANDONED);
 	}
 	thread = state == LINGER ? 0 : followed(task, state);
 	if (!thread)
-		return SKIP_RETURN;
-	begin(task, thread, context->sp, now);
-	return TRAP_RETURN;
+		return;
+	thread->call = call;
+	thread->back = return_address(context->sp);
+	thread->function = bpf_get_attach_cookie(context);
+	begin(task, thread, now);
 }
 
-static __always_inline void query_leave(struct pt_regs *context)
+static __always_inline void query_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = active(task);
-	if (!thread)
+	if (!thread || thread->call != call_of(context, stack))
 		return;
 	if (thread->depth)
 		thread->depth--;
@@ -164,7 +170,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 	if (calls_are_queries && !thread && state != LINGER && is_target(task)) {
 		thread = followed(task, state);
 		if (thread)
-			begin(task, thread, 0, now);
+			begin(task, thread, now);
 	}
 	if (thread)
 		thread->record.reads++;

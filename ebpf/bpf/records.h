@@ -100,7 +100,8 @@ struct record {
 };
 
 struct thread {
-	u64 stack;  /* stack pointer at the query's entry */
+	u64 call;   /* the query's, as `call_of`; and where it returns to */
+	u64 back;
 	u64 since;  /* when it left its CPU; 0: it has one */
 	u64 got;    /* when it got its CPU last, or began */
 	u64 woken;  /* when it was woken last, which may be before it left its CPU */
@@ -114,7 +115,8 @@ struct thread {
 	u32 state, waker;
 	u32 requests, waits, spans; /* of `requests` and `spans` there may have been more than there is room for */
 	u32 skip;  /* queries until the next followed one */
-	u32 depth;
+	u32 function; /* of the query, by its place */
+	u32 depth;    /* goroutines: calls within it */
 	u32 active;
 	u32 known;
 	struct record record;

@@ -9,47 +9,52 @@ struct calls {
 	u64 inner;
 };
 
-MAP(calls, PERCPU_ARRAY, FUNCTIONS, u32, struct calls);
-TASK_MAP(depths, u64);
+/* The outermost call of a thread; 0: none. */
+struct within {
+	u64 call, back;
+	u32 function;
+};
 
-static __always_inline int call_enter(struct pt_regs *context)
+MAP(calls, PERCPU_ARRAY, FUNCTIONS, u32, struct calls);
+TASK_MAP(threads, struct within);
+
+static __always_inline void call_enter(struct pt_regs *context)
 {
 	if (!gate)
-		return SKIP_RETURN;
+		return;
 	u32 function = bpf_get_attach_cookie(context);
 	struct task_struct *task = bpf_get_current_task_btf();
-	u64 *depth = bpf_task_storage_get(&depths, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct within *within = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct calls *called = bpf_map_lookup_elem(&calls, &function);
-	if (!depth || !called)
-		return SKIP_RETURN;
-	if ((*depth)++)
+	if (!within || !called)
+		return;
+	u64 call = call_of(context, context->sp);
+	/* A function that ends in a jump to another one gives it its place on the stack. */
+	bool jumped = call == within->call && function != within->function;
+	if (within->call && (jumped || is_within(call, within->call, within->back))) {
 		called->inner++;
-	else
-		called->outer++;
-	return TRAP_RETURN;
+		return;
+	}
+	called->outer++;
+	within->call = call;
+	within->back = return_address(context->sp);
+	within->function = function;
 }
 
-static __always_inline void call_leave(struct pt_regs *context)
+static __always_inline void call_leave(struct pt_regs *context, u64 stack)
 {
-	u64 *depth = bpf_task_storage_get(&depths, bpf_get_current_task_btf(), 0, 0);
-	if (depth && *depth)
-		(*depth)--;
+	struct within *within = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	if (within && within->call == call_of(context, stack))
+		within->call = 0;
 }
 
-static __always_inline int empty_enter(struct pt_regs *context)
+static __always_inline void empty_enter(struct pt_regs *context)
 {
-	return TRAP_RETURN;
 }
 
-static __always_inline int empty_skip(struct pt_regs *context)
-{
-	return SKIP_RETURN;
-}
-
-static __always_inline void empty_leave(struct pt_regs *context)
+static __always_inline void empty_leave(struct pt_regs *context, u64 stack)
 {
 }
 
 WATCH_FUNCTION(call, call_enter, call_leave)
-WATCH_FUNCTION(both, empty_enter, empty_leave)
-WATCH_FUNCTION(entry_only, empty_skip, empty_leave)
+WATCH_FUNCTION(empty, empty_enter, empty_leave)

@@ -13,15 +13,12 @@
 /* A status is returned through a pointer that comes before the arguments. */
 #define ARGUMENT_AFTER_STATUS_1(context) ((context)->si)
 #define ARGUMENT_AFTER_STATUS_2(context) ((context)->dx)
-/* The return address is off the stack before the caller continues. */
-#define HAS_LEFT(entry, context) ((entry) < (context)->sp)
 #else
 #define ARGUMENT_1(context) ((context)->regs[0])
 #define ARGUMENT_2(context) ((context)->regs[1])
 #define ARGUMENT_3(context) ((context)->regs[2])
 #define ARGUMENT_AFTER_STATUS_1(context) ((context)->regs[0])
 #define ARGUMENT_AFTER_STATUS_2(context) ((context)->regs[1])
-#define HAS_LEFT(entry, context) ((entry) <= (context)->sp)
 #endif
 
 static __always_inline void add_cell(u32 number, u64 ns, u64 own)
@@ -51,14 +48,14 @@ static __always_inline bool push(struct thread *thread, u64 stage, u64 sp, u64 n
 	return true;
 }
 
-/* A function has returned, and with it those within it that an exception went through. */
-static __always_inline bool pop(struct thread *thread, struct pt_regs *context, u64 now)
+/* The function that was entered at `sp` has returned, and with it those within it that an exception went through. */
+static __always_inline bool pop(struct thread *thread, u64 sp, u64 now)
 {
 	u64 stage = STAGES;
 	for (int i = 0; i < FRAMES; i++) {
 		u64 depth = thread->depth - 1;
 		asm volatile("" : "+r"(depth));
-		if (depth >= FRAMES || !HAS_LEFT(thread->frames[depth].sp, context))
+		if (depth >= FRAMES || thread->frames[depth].sp > sp)
 			break;
 		stage = thread->frames[depth].stage;
 		thread->depth = depth;
@@ -121,18 +118,17 @@ static __always_inline void finish(struct thread *thread, u64 now)
 		lose(OVERFLOW);
 }
 
-static __always_inline int write_enter(struct pt_regs *context)
+static __always_inline void write_enter(struct pt_regs *context)
 {
 	int state = gate;
 	if (state == SHUT)
-		return SKIP_RETURN;
+		return;
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
 	if (thread) {
-		if (context->sp < thread->stack) {
-			thread->nested++;
+		if (is_within(context->sp, thread->stack, thread->back)) {
 			lose(NESTED);
-			return TRAP_RETURN;
+			return;
 		}
 		thread->active = 0;
 		lose(ABANDONED);
@@ -141,7 +137,7 @@ static __always_inline int write_enter(struct pt_regs *context)
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		lose(LOST_THREAD);
-		return SKIP_RETURN;
+		return;
 	}
 	if (!thread->known && state == OPEN) {
 		thread->known = 1;
@@ -152,9 +148,10 @@ static __always_inline int write_enter(struct pt_regs *context)
 	__builtin_memset(thread->part, 0, sizeof(thread->part));
 	thread->begun = thread->since = now;
 	thread->stack = context->sp;
+	thread->back = return_address(context->sp);
 	thread->stage = queue_within ? JOIN : ENTER;
 	thread->depth = 0;
-	thread->nested = thread->leads = thread->joined = thread->in_call = 0;
+	thread->leads = thread->joined = thread->in_call = 0;
 	thread->slept = 0;
 	thread->role = ROLE_UNKNOWN;
 	u8 options[2] = {};
@@ -165,18 +162,15 @@ static __always_inline int write_enter(struct pt_regs *context)
 	if (queue_within && state == OPEN)
 		begin_wait(thread, ARGUMENT_AFTER_STATUS_1(context), (u64)thread, now);
 	charge(thread, now);
-	return TRAP_RETURN;
 }
 
-static __always_inline void write_leave(struct pt_regs *context)
+static __always_inline void write_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
-	if (!thread)
+	if (!thread || thread->stack != stack)
 		return;
-	if (thread->nested) {
-		thread->nested--;
-	} else if (thread->active == PILOT) {
+	if (thread->active == PILOT) {
 		u32 pilot = ROW_PILOT;
 		struct row *row = bpf_map_lookup_elem(&rows, &pilot);
 		thread->active = 0;
@@ -187,24 +181,23 @@ static __always_inline void write_leave(struct pt_regs *context)
 	}
 }
 
-static __always_inline int join_enter(struct pt_regs *context)
+static __always_inline void join_enter(struct pt_regs *context)
 {
 	if (gate != OPEN)
-		return SKIP_RETURN;
+		return;
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
 	if (!thread || !push(thread, JOIN, context->sp, now))
-		return SKIP_RETURN;
+		return;
 	begin_wait(thread, ARGUMENT_1(context), ARGUMENT_2(context), now);
 	charge(thread, now);
-	return TRAP_RETURN;
 }
 
-static __always_inline void join_leave(struct pt_regs *context)
+static __always_inline void join_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
-	if (!thread || thread->stage != JOIN || !pop(thread, context, now))
+	if (!thread || thread->stage != JOIN || !pop(thread, stack, now))
 		return;
 	u8 state = 0;
 	struct wait *wait = state_seen ? bpf_map_lookup_elem(&waits, &thread->writer) : 0;
@@ -253,20 +246,20 @@ static __always_inline void count_group(u64 group)
 		ADD(*n, 1);
 }
 
-static __always_inline int stage_enter(struct pt_regs *context)
+static __always_inline void stage_enter(struct pt_regs *context)
 {
 	if (gate != OPEN)
-		return SKIP_RETURN;
+		return;
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
 	u64 function = bpf_get_attach_cookie(context);
 	if (!thread || function >= FUNCTIONS)
-		return SKIP_RETURN;
+		return;
 	u64 stage = stages[function];
 	if (queue_within && stage == PREPROCESS && thread->stage == JOIN)
 		leave_queue(thread, LEADER, now);
 	if (!fits(stage, thread->stage) || !push(thread, stage, context->sp, now))
-		return SKIP_RETURN;
+		return;
 	if (stage == EXIT) {
 		count_group(ARGUMENT_2(context));
 		group_leaves(thread, now);
@@ -277,10 +270,9 @@ static __always_inline int stage_enter(struct pt_regs *context)
 			clock->pipelined = 1;
 	}
 	charge(thread, now);
-	return TRAP_RETURN;
 }
 
-static __always_inline void stage_leave(struct pt_regs *context)
+static __always_inline void stage_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
@@ -288,28 +280,23 @@ static __always_inline void stage_leave(struct pt_regs *context)
 	if (!thread || thread->stage == JOIN)
 		return;
 	u64 stage = thread->stage;
-	if (!pop(thread, context, now))
+	if (!pop(thread, stack, now))
 		return;
 	if (stage == PREPROCESS)
 		group_formed(thread, now);
 	charge(thread, now);
 }
 
-static __always_inline int state_enter(struct pt_regs *context)
+static __always_inline void state_enter(struct pt_regs *context)
 {
 	if (gate == OPEN)
 		state_set(active(), ARGUMENT_1(context), ARGUMENT_2(context), ARGUMENT_3(context), bpf_ktime_get_ns());
-	return SKIP_RETURN;
-}
-
-static __always_inline void state_leave(struct pt_regs *context)
-{
 }
 
 WATCH_FUNCTION(write, write_enter, write_leave)
 WATCH_FUNCTION(join, join_enter, join_leave)
 WATCH_FUNCTION(stage, stage_enter, stage_leave)
-WATCH_FUNCTION(state, state_enter, state_leave)
+WATCH_ENTRY(state, state_enter)
 
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *task)

@@ -166,7 +166,8 @@ struct under_way {
 
 struct thread {
 	u64 begun;
-	u64 stack; /* stack pointer at the write's entry */
+	u64 stack; /* stack pointer at the write's entry, and where it returns to */
+	u64 back;
 	u64 since;
 	u64 stage;
 	u64 depth;
@@ -178,7 +179,6 @@ struct thread {
 	u64 writer;
 	struct wait wait;
 	u32 role;
-	u32 nested;
 	u32 active;
 	u32 known;
 	u32 leads;

@@ -7,7 +7,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
 use crate::symbols::Function;
-use crate::uprobes::{self, Trap, Way};
+use crate::uprobes::{self, Trap};
 use disk::FollowedDisk;
 use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
@@ -32,6 +32,9 @@ const LOSSES: [&str; 10] = names!(
     counter[3..READER_CALLS]:
     LOST_THREAD LOST_REQUEST LOST_DEVICE NESTED ABANDONED REQUEUED OVERFLOW ASYNC_CALLS MISSED_IN BEYOND
 );
+
+/// At whether the process is still there.
+const EACH_LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Serialize)]
 struct Ladder {
@@ -49,7 +52,7 @@ struct Ladder {
     kind: String,
     query: Vec<Function>,
     reader: Vec<Function>,
-    uprobes: Option<Way>,
+    uprobes: Option<&'static str>,
     trap: Option<Trap>,
     queries: u64,
     followed: u64,
@@ -69,6 +72,8 @@ struct Ladder {
     losses: BTreeMap<&'static str, u64>,
     /// The process ended before the window did.
     process_ended: bool,
+    /// After its functions were probed, where it ended soon.
+    ended_soon_s: Option<f64>,
 }
 
 /// Where threads were in queries of one class.
@@ -86,7 +91,10 @@ struct LadderCounter<'a, 'obj> {
     opened: Disks,
     closed: Disks,
     process: &'a Process,
+    /// When its functions were; None where none are.
+    probed: Option<Instant>,
     process_ended: bool,
+    ended_soon_s: Option<f64>,
 }
 
 impl Counting for LadderCounter<'_, '_> {
@@ -101,6 +109,12 @@ impl Counting for LadderCounter<'_, '_> {
             self.closed = disks();
             self.process_ended = self.process.has_ended();
         }
+    }
+
+    fn slice(&mut self) -> Result<(), Failure> {
+        let soon = || self.probed.and_then(|probed| self.process.ended_soon(probed));
+        self.ended_soon_s = self.ended_soon_s.or_else(soon);
+        Ok(())
     }
 }
 
@@ -119,10 +133,8 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     rodata.read_calls = if plan.is_some() { READ_CALLS } else { FILE_CALLS };
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
     if let Some(plan) = &plan {
-        uprobes::enable(open.open_object_mut(), "query", plan.way);
-        if with_reader {
-            uprobes::enable(open.open_object_mut(), "reader", plan.way);
-        }
+        let names = if with_reader { &["query", "reader"][..] } else { &["query"] };
+        uprobes::watch!(open, plan.way, plan.query, names);
     }
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
@@ -136,10 +148,12 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         opened: Disks::new(),
         closed: Disks::new(),
         process: &process,
+        probed: plan.is_some().then(Instant::now),
         process_ended: false,
+        ended_soon_s: None,
     };
-    let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
-    let process_ended = counter.process_ended;
+    let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
+    let (process_ended, ended_soon_s) = (counter.process_ended, counter.ended_soon_s);
     let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let rows = rows::read(&skeleton)?;
@@ -155,8 +169,8 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         kind: plan.as_ref().map_or_else(|| READ.to_owned(), |plan| plan.kind.clone()),
         query: plan.as_ref().map(|plan| plan.query.clone()).unwrap_or_default(),
         reader: plan.as_ref().map(|plan| plan.reader.clone()).unwrap_or_default(),
-        uprobes: plan.as_ref().map(|plan| plan.way),
-        trap: plan.as_ref().map(|plan| plan.trap),
+        uprobes: plan.as_ref().map(|plan| uprobes::returns_by(plan.query.iter().chain(&plan.reader))),
+        trap: plan.as_ref().map(|plan| plan.trap.of(plan.query.iter().chain(&plan.reader))),
         queries: counters[Counter::QUERIES.0 as usize],
         followed: counters[Counter::FOLLOWED.0 as usize],
         threads: counters[Counter::THREADS.0 as usize],
@@ -183,6 +197,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         device,
         losses: LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect(),
         process_ended,
+        ended_soon_s,
     };
     write_result(&options.window, &ladder)
 }

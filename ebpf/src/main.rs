@@ -16,7 +16,9 @@ macro_rules! skeleton {
 
 mod cost;
 mod device;
+mod exits;
 mod histogram;
+mod instructions;
 mod iolat;
 mod kernel_flags;
 mod ladder;

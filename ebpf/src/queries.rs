@@ -27,6 +27,9 @@ const NONE: i64 = -1;
 /// What queries are called that are read calls.
 pub const READ: &str = "read";
 
+const GOROUTINES: &str =
+    "a goroutine that changes its thread within a query is not followed to its end: abandoned";
+
 #[derive(Args)]
 pub struct QueryOptions {
     /// Which kind of query is followed (default: the first of the engine's that is called; with --query-symbol: what
@@ -135,6 +138,12 @@ impl QueryOptions {
                 notes.push(format!("{others} was called as well, and is not followed"));
             }
             let functions = outer(&|rule| of_kind(kind, rule));
+            if let Some(why) = way.unseen(&functions) {
+                return if self.query_symbol.is_some() { Err(uprobes::unseen(why)) } else { Ok(Err(why)) };
+            }
+            if functions.iter().any(|function| function.is_go) {
+                notes.push(GOROUTINES.to_owned());
+            }
             return Ok(Ok(Queries { kind: (*kind).to_owned(), functions, notes }));
         }
         let there = || found.iter().filter(|(rule, _)| wanted(*rule));

@@ -65,7 +65,7 @@ struct QueryRecords {
     notes: Vec<String>,
     kind: String,
     query: Vec<Function>,
-    uprobes: Way,
+    uprobes: &'static str,
     trap: Trap,
     pilot: Pilot,
     queries: u64,
@@ -87,15 +87,18 @@ struct QueryRecords {
     losses: BTreeMap<&'static str, u64>,
     kernel_symbols: bool,
     process_ended: bool,
+    /// After its functions were probed, where it ended soon.
+    ended_soon_s: Option<f64>,
 }
 
 /// Follows queries for the window; writes the records, the stacks of their waits and the JSON.
 pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
     let rules = options.queries.rules()?.with_writes();
-    let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
+    let (way, trap) = uprobes::way_and_cost(options.returns)?;
     let Queries { kind, functions: query, notes: mut found_notes } = find_queries(options, &rules, way)?;
-    let calls_are_queries = query.is_empty();
+    let (calls_are_queries, uprobes, trap) =
+        (query.is_empty(), uprobes::returns_by(query.iter()), trap.of(&query));
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::RecordsSkelBuilder::default().open(&mut storage).or_refused()?;
     let callers = Callers::of(&process);
@@ -113,7 +116,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     }
     open.progs.syscall_exit.set_autoload(calls_are_queries);
     if !calls_are_queries {
-        uprobes::enable(open.open_object_mut(), "query", way);
+        uprobes::watch!(open, way, query, ["query"]);
     }
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
@@ -150,7 +153,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     counter.take_mappings();
     let (histogram, own_ns) = counter.row(rows_of::ROW_WINDOW)?;
     let counters = counter.counters()?;
-    let RecordsCounter { mappings, clocks, process_ended, .. } = counter;
+    let RecordsCounter { mappings, clocks, process_ended, ended_soon_s, .. } = counter;
     let stacks = entries(&skeleton.maps.stacks)?.into_iter().collect();
     let tellers = Tellers { kernel, callers, tids, stacks };
     let received = received.take();
@@ -181,7 +184,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         notes: found_notes,
         kind,
         query,
-        uprobes: way,
+        uprobes,
         trap,
         pilot,
         queries: counters[Counter::QUERIES.0 as usize],
@@ -200,6 +203,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         losses,
         kernel_symbols: tellers.kernel.known(),
         process_ended,
+        ended_soon_s,
     };
     write_result(&options.window, &result)
 }

@@ -11,6 +11,7 @@ use cpp_demangle::{DemangleOptions, Symbol};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use serde::{Deserialize, Serialize};
 
+use crate::exits::{Code, Exit};
 use observer::Failure;
 use recording::parse;
 
@@ -81,6 +82,34 @@ pub struct Function {
     pub calls: u64,
     /// Its first instruction is not one that the kernel emulates: it single-steps it, which is dearer by far in a VM.
     pub stepped: bool,
+    /// Where it is left, as offsets in the file; or why that is not known.
+    #[serde(skip)]
+    pub exits: Result<Vec<Exit>, String>,
+    #[serde(skip)]
+    pub is_go: bool,
+}
+
+impl Function {
+    /// None where the file has no bytes of it.
+    fn at(
+        address: u64,
+        name: String,
+        elf: &object::File,
+        data: &[u8],
+        code: &Code,
+        shown: &str,
+        file: &Path,
+    ) -> Option<Self> {
+        let (offset, stepped) = probe_place(data, file_offset(elf, code.entry(address))?);
+        let exits = code.exits(address).map(|exits| {
+            exits
+                .into_iter()
+                .filter_map(|exit| Some(Exit { at: file_offset(elf, exit.at)?, ..exit }))
+                .collect()
+        });
+        let (shown, file) = (shown.to_owned(), file.to_owned());
+        Some(Self { name, shown, file, offset, calls: 0, stepped, exits, is_go: code.is_go })
+    }
 }
 
 /// What was looked through, for an error message that can be acted on.
@@ -117,13 +146,17 @@ pub fn find(pid: u32, rules: &[Rule]) -> Result<(Vec<(usize, Function)>, Searche
     for (shown, file) in mapped_files(pid)? {
         searched.files += 1;
         let Ok(data) = fs::read(&file) else { continue };
-        match functions(&data, rules) {
-            Some(functions) => found.extend(functions.into_iter().map(|(rule, name, entry)| {
-                let (offset, stepped) = probe_place(&data, entry);
-                (rule, Function { name, file: file.clone(), shown: shown.clone(), offset, calls: 0, stepped })
-            })),
-            None => searched.stripped.push(shown),
-        }
+        let Ok(elf) = object::File::parse(&*data) else { continue };
+        let Some(functions) = functions(&elf, rules) else {
+            searched.stripped.push(shown);
+            continue;
+        };
+        let code = (!functions.is_empty()).then(|| Code::of(&elf));
+        found.extend(functions.into_iter().zip(code.iter().cycle()).filter_map(
+            |((rule, name, address), code)| {
+                Some((rule, Function::at(address, name, &elf, &data, code, &shown, &file)?))
+            },
+        ));
     }
     found.sort_by_key(|(rule, _)| *rule);
     Ok((found, searched))
@@ -149,10 +182,8 @@ fn mapped_files(pid: u32) -> Result<Vec<(String, PathBuf)>, Failure> {
     Ok(files.into_values().collect())
 }
 
-/// Rule, demangled name and file offset of each function that a rule names; None where the file has no function
-/// symbols.
-fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
-    let file = object::File::parse(data).ok()?;
+/// Rule, demangled name and address of each function that a rule names; None where the file has no function symbols.
+fn functions(file: &object::File, rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
     let mangled: Vec<Vec<String>> = rules.iter().map(|rule| mangled_parts(&rule.prefix)).collect();
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
@@ -174,9 +205,7 @@ fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
             {
                 continue;
             }
-            if let Some(offset) = file_offset(&file, symbol.address()) {
-                found.push((rule, demangled, offset));
-            }
+            found.push((rule, demangled, symbol.address()));
         }
     }
     any.then_some(found)
@@ -206,11 +235,14 @@ fn is_fragment(mangled: &str) -> bool {
 
 /// With the argument list, which is empty for a name of C.
 pub fn demangle(mangled: &str) -> Option<String> {
-    // A clone's suffix (`.constprop.0`) does not belong to the name.
-    let plain = mangled.split('.').next().unwrap_or(mangled);
+    // A clone's suffix (`.constprop.0`) does not belong to the name; other points may (Go: `main.serve`).
+    const CLONES: [&str; 7] = [".constprop.", ".isra.", ".part.", ".cold", ".lto_priv.", ".llvm.", ".clone."];
+    let end = CLONES.iter().filter_map(|suffix| mangled.find(suffix)).min();
+    let plain = end.map_or(mangled, |end| &mangled[..end]);
     if !plain.starts_with("_Z") {
         return Some(format!("{plain}()"));
     }
+    let plain = plain.split('.').next().unwrap_or(plain);
     Symbol::new(plain).ok()?.demangle_with_options(&DemangleOptions::default()).ok()
 }
 
@@ -250,11 +282,18 @@ pub fn own_function(name: &str) -> Result<Function, Failure> {
     let data = fs::read(&file)?;
     let elf = object::File::parse(&*data).map_err(|error| Failure::host(error.to_string()))?;
     let address = elf.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address());
-    let offset = address.and_then(|address| file_offset(&elf, address));
-    let offset =
-        offset.ok_or_else(|| Failure::host(format!("this program was stripped of its symbol {name}")))?;
-    let (offset, stepped) = probe_place(&data, offset);
-    Ok(Function { name: name.to_owned(), shown: file.display().to_string(), file, offset, calls: 0, stepped })
+    let ours = address.and_then(|address| {
+        Function::at(
+            address,
+            name.to_owned(),
+            &elf,
+            &data,
+            &Code::of(&elf),
+            &file.display().to_string(),
+            &file,
+        )
+    });
+    ours.ok_or_else(|| Failure::host(format!("this program was stripped of its symbol {name}")))
 }
 
 /// The file a process was started from, for messages.
@@ -306,5 +345,6 @@ mod tests {
             ["7rocksdb", "6DBImpl", "3Get"]
         );
         assert_eq!(demangle("mdb_get.constprop.0").unwrap(), "mdb_get()");
+        assert_eq!(demangle("main.(*Store).Get").unwrap(), "main.(*Store).Get()");
     }
 }

@@ -6,11 +6,13 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 use std::{hint, thread};
 
+use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, Object, OpenObject, UprobeMultiOpts, UprobeOpts};
+use libbpf_rs::{Link, Object, OpenObject, ProgramAttachType, UprobeMultiOpts, UprobeOpts};
 use serde::Serialize;
 
 use crate::histogram::read_all;
+use crate::instructions::ToEntry;
 use crate::layout::plain;
 use crate::refusal::OrRefused;
 use crate::symbols::Function;
@@ -21,14 +23,21 @@ pub use skeleton::types::calls as Calls;
 skeleton!("uprobe");
 plain!(calls);
 
-/// How an entry and its return are watched; see `bpf/uprobe.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Way {
-    /// One program for both, and a return is trapped only where its entry asked for it.
-    Session,
-    /// A uprobe and a uretprobe: each return is trapped.
-    Pair,
+#[derive(Args, Clone, Copy)]
+pub struct ReturnOptions {
+    /// Where a function's code does not say where it is left, see its returns by the kernel's return trampolines: an
+    /// exception, or whatever else reads the stack, then ends the process that is observed
+    #[arg(long)]
+    pub return_trampolines: bool,
+}
+
+/// How functions of a process are watched on this kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// Return trampolines may be used, for functions whose exits are not known.
+    trampolines: bool,
+    /// One link for all places (Linux 6.6), in place of one each.
+    multi: bool,
 }
 
 /// What one trap costs the function's caller, in ns: measured with empty programs on a function of ours.
@@ -37,7 +46,18 @@ pub struct Trap {
     pub entry_ns: f64,
     /// The same where the function's first instruction is single-stepped.
     pub stepped_ns: f64,
+    /// Where it is left.
     pub return_ns: f64,
+}
+
+impl Trap {
+    /// Of these functions: where no exit is single-stepped, it costs what an entry does.
+    pub fn of<'a>(self, functions: impl IntoIterator<Item = &'a Function>) -> Self {
+        let stepped =
+            |one: &Function| one.exits.as_ref().map_or(true, |exits| exits.iter().any(|exit| exit.stepped));
+        let any = functions.into_iter().any(stepped);
+        Self { return_ns: if any { self.return_ns } else { self.entry_ns }, ..self }
+    }
 }
 
 impl Calls {
@@ -99,14 +119,92 @@ type Target = (&'static str, extern "C" fn());
 const EMULATED: Target = ("ioflame_ebpf_trap_target", ioflame_ebpf_trap_target);
 const STEPPED: Target = ("ioflame_ebpf_stepped_target", ioflame_ebpf_stepped_target);
 
-/// Lets `NAME_session`, or `NAME_entry` and `NAME_return`, be loaded; the other way of `name` is left out.
+/// The constants of an open skeleton that say how its functions are watched (`bpf/uprobe.h`), and its programs of `names`.
+macro_rules! watch {
+    ($open:expr, $way:expr, $functions:expr, $names:expr) => {{
+        let way = $way;
+        let rodata = $open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+        rodata.is_go = i32::from($functions.iter().any(|one: &$crate::symbols::Function| one.is_go));
+        for name in $names {
+            $crate::uprobes::enable(libbpf_rs::skel::OpenSkel::open_object_mut(&mut $open), name, way);
+        }
+    }};
+}
+pub(crate) use watch;
+
+/// Lets NAME_entry and NAME_exit, or NAME_entry and NAME_return, be loaded.
 pub fn enable(object: &mut OpenObject, name: &str, way: Way) {
     for mut program in object.progs_mut() {
-        let wanted =
-            suffixes(way).iter().any(|suffix| program.name().to_string_lossy() == format!("{name}_{suffix}"));
-        if wanted {
+        if way.place(&program.name().to_string_lossy(), name).is_some() {
             program.set_autoload(true);
+            if way.multi {
+                program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+            }
         }
+    }
+}
+
+/// Where a program goes.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Entry,
+    Exit,
+    Return,
+}
+
+/// A place's offset in its file, and what the program there is told.
+type Probe = (u64, u64);
+
+/// Of an exit's cookie, as in `bpf/uprobe.h`.
+const BY_FRAME: u64 = 1 << 32;
+const DISTANCE_SHIFT: u32 = 40;
+
+impl Way {
+    fn place(self, program: &str, name: &str) -> Option<Place> {
+        match program.strip_prefix(name)? {
+            "_entry" => Some(Place::Entry),
+            "_exit" => Some(Place::Exit),
+            "_return" if self.trampolines => Some(Place::Return),
+            _ => None,
+        }
+    }
+
+    /// Why a return of one of `functions` cannot be seen; None where all can.
+    pub fn unseen(self, functions: &[Function]) -> Option<String> {
+        let unseen = |function: &&Function| function.exits.is_err() && (function.is_go || !self.trampolines);
+        let function = functions.iter().find(unseen)?;
+        let reason = function.exits.as_ref().err()?;
+        Some(format!("where {} of {} is left is not known: {reason}", function.name, function.shown))
+    }
+}
+
+/// How the returns of functions are seen, as results say it.
+pub fn returns_by<'a>(mut functions: impl Iterator<Item = &'a Function>) -> &'static str {
+    if functions.any(|function| function.exits.is_err()) { "trampolines" } else { "exits" }
+}
+
+/// What to do where a return cannot be seen: `why` by `Way::unseen`.
+pub fn unseen(why: String) -> Failure {
+    Failure::host(why)
+        .meaning(
+            "its return could be seen by a trampoline in place of its return address: where an exception leaves it, or a \
+             runtime reads its stack, that ends the process",
+        )
+        .mend("--return-trampolines, where neither can be; never for Go. Or another --query-symbol")
+}
+
+fn probes(place: Place, number: usize, function: &Function) -> Vec<Probe> {
+    match (place, &function.exits) {
+        (Place::Exit, Ok(exits)) => {
+            let cookie = |to: ToEntry| {
+                number as u64
+                    | (BY_FRAME * u64::from(to.by_frame))
+                    | (i64::from(to.distance) << DISTANCE_SHIFT) as u64
+            };
+            exits.iter().map(|exit| (exit.at, cookie(exit.to))).collect()
+        }
+        (Place::Return, Err(_)) | (Place::Entry, _) => vec![(function.offset, number as u64)],
+        (Place::Exit, Err(_)) | (Place::Return, Ok(_)) => Vec::new(),
     }
 }
 
@@ -120,60 +218,45 @@ pub fn attach(
 ) -> Result<Vec<Link>, Failure> {
     let mut links = Vec::new();
     for program in object.progs_mut() {
-        let own = program.name().to_string_lossy().into_owned();
-        let Some(suffix) = suffixes(way).iter().find(|suffix| own == format!("{name}_{suffix}")) else {
-            continue;
-        };
+        let Some(place) = way.place(&program.name().to_string_lossy(), name) else { continue };
         for file in functions.iter().map(|function| &function.file).collect::<BTreeSet<_>>() {
-            let places: Vec<(usize, &Function)> =
-                functions.iter().enumerate().filter(|(_, function)| function.file == *file).collect();
-            match way {
-                Way::Session => {
-                    let options = UprobeMultiOpts {
-                        offsets: places.iter().map(|(_, function)| function.offset as usize).collect(),
-                        cookies: places.iter().map(|(place, _)| *place as u64).collect(),
-                        session: true,
-                        ..Default::default()
-                    };
-                    links.push(
-                        program.attach_uprobe_multi_with_opts(pid as i32, file, "", options).or_refused()?,
-                    );
-                }
-                Way::Pair => {
-                    for (place, function) in places {
-                        let options = UprobeOpts {
-                            retprobe: *suffix == "return",
-                            cookie: place as u64,
-                            ..Default::default()
-                        };
-                        let offset = function.offset as usize;
-                        links.push(
-                            program
-                                .attach_uprobe_with_opts(pid as i32, file, offset, options)
-                                .or_refused()?,
-                        );
-                    }
-                }
+            let of_file = functions.iter().enumerate().filter(|(_, function)| function.file == *file);
+            let probes: Vec<Probe> =
+                of_file.flat_map(|(number, function)| probes(place, number, function)).collect();
+            if probes.is_empty() {
+                continue;
+            }
+            if way.multi {
+                let options = UprobeMultiOpts {
+                    offsets: probes.iter().map(|(offset, _)| *offset as usize).collect(),
+                    cookies: probes.iter().map(|(_, cookie)| *cookie).collect(),
+                    retprobe: place == Place::Return,
+                    ..Default::default()
+                };
+                let link = program.attach_uprobe_multi_with_opts(pid as i32, file, "", options);
+                links.push(link.or_refused()?);
+                continue;
+            }
+            for (offset, cookie) in probes {
+                let options = UprobeOpts { retprobe: place == Place::Return, cookie, ..Default::default() };
+                let link = program.attach_uprobe_with_opts(pid as i32, file, offset as usize, options);
+                links.push(link.or_refused()?);
             }
         }
     }
     Ok(links)
 }
 
-/// The way this kernel allows, by trying, and what a trap costs.
-pub fn way_and_cost(asked: Option<Way>) -> Result<(Way, Trap), Failure> {
-    match asked {
-        Some(way) => Ok((way, trap_cost(way)?)),
-        None => {
-            // What the kernel says to a refused trial is no error of ours.
-            let print = libbpf_rs::set_print(None);
-            let session = trap_cost(Way::Session);
-            libbpf_rs::set_print(print);
-            match session {
-                Ok(trap) => Ok((Way::Session, trap)),
-                Err(_) => Ok((Way::Pair, trap_cost(Way::Pair)?)),
-            }
-        }
+/// The way that this kernel allows, by trying, and what a trap costs.
+pub fn way_and_cost(options: ReturnOptions) -> Result<(Way, Trap), Failure> {
+    let way = |multi| Way { trampolines: options.return_trampolines, multi };
+    // What the kernel says to a refused trial is no error of ours.
+    let print = libbpf_rs::set_print(None);
+    let one_link = trap_cost(way(true));
+    libbpf_rs::set_print(print);
+    match one_link {
+        Ok(trap) => Ok((way(true), trap)),
+        Err(_) => Ok((way(false), trap_cost(way(false))?)),
     }
 }
 
@@ -181,7 +264,7 @@ pub fn way_and_cost(asked: Option<Way>) -> Result<(Way, Trap), Failure> {
 pub fn trial(pid: u32, functions: &[Function], way: Way, limit: Duration) -> Result<Vec<Calls>, Failure> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage).or_refused()?;
-    enable(open.open_object_mut(), "call", way);
+    watch!(open, way, functions, ["call"]);
     let mut skeleton = open.load().or_refused()?;
     let _links = attach(skeleton.object_mut(), "call", way, pid, functions)?;
     skeleton.maps.bss_data.as_deref_mut().expect("the program has variables").gate = 1;
@@ -213,9 +296,9 @@ fn read_calls(skeleton: &skeleton::UprobeSkel, functions: usize) -> Result<Vec<C
 /// The shortest of some rounds: anything longer had something else in it.
 fn trap_cost(way: Way) -> Result<Trap, Failure> {
     let plain = call_ns(EMULATED);
-    let entry = trapped_ns("entry_only", way, EMULATED)?;
-    let both = trapped_ns("both", way, EMULATED)?;
-    let stepped = trapped_ns("entry_only", way, STEPPED)? - call_ns(STEPPED);
+    let entry = trapped_ns(Place::Entry, way, EMULATED)?;
+    let both = trapped_ns(Place::Exit, way, EMULATED)?;
+    let stepped = trapped_ns(Place::Entry, way, STEPPED)? - call_ns(STEPPED);
     Ok(Trap {
         entry_ns: (entry - plain).max(0.0),
         stepped_ns: stepped.max(0.0),
@@ -223,16 +306,16 @@ fn trap_cost(way: Way) -> Result<Trap, Failure> {
     })
 }
 
-fn trapped_ns(name: &str, way: Way, target: Target) -> Result<f64, Failure> {
+/// last: entries alone, or where it is left as well
+fn trapped_ns(last: Place, way: Way, target: Target) -> Result<f64, Failure> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage).or_refused()?;
-    enable(open.open_object_mut(), name, way);
+    let ours = [crate::symbols::own_function(target.0)?];
+    watch!(open, way, ours, ["empty"]);
     let mut skeleton = open.load().or_refused()?;
-    let ours = crate::symbols::own_function(target.0)?;
-    let mut links =
-        attach(skeleton.object_mut(), name, way, std::process::id(), std::slice::from_ref(&ours))?;
-    if name == "entry_only" && way == Way::Pair {
-        // The entry's program comes first, the return's second.
+    let mut links = attach(skeleton.object_mut(), "empty", way, std::process::id(), &ours)?;
+    if last == Place::Entry {
+        // The entry's program comes first.
         links.truncate(1);
     }
     Ok(call_ns(target))
@@ -247,11 +330,4 @@ fn call_ns((_, function): Target) -> f64 {
         begun.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS_A_ROUND)
     };
     (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
-}
-
-fn suffixes(way: Way) -> &'static [&'static str] {
-    match way {
-        Way::Session => &["session"],
-        Way::Pair => &["entry", "return"],
-    }
 }

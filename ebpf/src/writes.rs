@@ -18,6 +18,7 @@ use crate::kernel_flags::{RequestFlags, kernel_btf};
 use crate::layout::names;
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
+use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
 use observer::{Failure, Process};
 pub use options::WritesOptions;
@@ -32,6 +33,8 @@ const LOSSES: [&str; 10] = names!(
     loss[0..LOSSES]:
     LOST_THREAD LOST_WAIT LOST_CLOCK LOST_BIO NESTED ABANDONED TOO_DEEP UNSET GROUP_UNKNOWN OVERFLOW
 );
+/// At whether the process is still there.
+const EACH_LOOK: Duration = Duration::from_millis(200);
 const PILOT: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
@@ -48,7 +51,7 @@ struct WriteLadder {
     missing: Vec<String>,
     /// Whether whoever ends a wait was watched, so that the wake-up is apart.
     wake_ups: bool,
-    uprobes: Way,
+    uprobes: &'static str,
     trap: Trap,
     pilot: WritePilot,
     writes: u64,
@@ -62,15 +65,24 @@ struct WriteLadder {
     roles: Vec<RoleRows>,
     losses: BTreeMap<&'static str, u64>,
     process_ended: bool,
+    /// After its functions were probed, where it ended soon.
+    ended_soon_s: Option<f64>,
 }
 
 struct WritesCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::WritesSkel<'obj>,
     process: &'a Process,
+    /// When its functions were.
+    probed: Instant,
     process_ended: bool,
+    ended_soon_s: Option<f64>,
 }
 
-impl WritesCounter<'_, '_> {
+impl<'a, 'obj> WritesCounter<'a, 'obj> {
+    fn new(skeleton: &'a mut skeleton::WritesSkel<'obj>, process: &'a Process) -> Self {
+        Self { skeleton, process, probed: Instant::now(), process_ended: false, ended_soon_s: None }
+    }
+
     fn gate(&mut self, state: Gate) {
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.gate = state.0 as i32;
@@ -85,13 +97,19 @@ impl Counting for WritesCounter<'_, '_> {
             self.process_ended = self.process.has_ended();
         }
     }
+
+    fn slice(&mut self) -> Result<(), Failure> {
+        self.ended_soon_s = self.ended_soon_s.or_else(|| self.process.ended_soon(self.probed));
+        Ok(())
+    }
 }
 
 /// Follows writes for the window and writes the JSON.
 pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
-    let plan = plan::find(options)?;
-    let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
+    let (way, trap) = uprobes::way_and_cost(options.returns)?;
+    let plan = plan::find(options, way)?;
+    let trap = trap.of(plan.watched.iter().map(|one| &one.function));
     let (pilot, full, notes) = pilot(options, &process, &plan, way, trap)?;
     let mut storage = MaybeUninit::uninit();
     let mut skeleton = opened(&mut storage, &process, &plan, way, full)?.load().or_refused()?;
@@ -99,9 +117,10 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let mut links = plan.attach_rest(&mut skeleton, way, options.pid, full)?;
     links.extend(plan.attach_writes(&mut skeleton, way, options.pid)?);
     process.must_be_alive()?;
-    let mut counter = WritesCounter { skeleton: &mut skeleton, process: &process, process_ended: false };
-    let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
-    let process_ended = counter.process_ended;
+    let uprobes = uprobes::returns_by(plan.watched.iter().map(|one| &one.function));
+    let mut counter = WritesCounter::new(&mut skeleton, &process);
+    let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
+    let (process_ended, ended_soon_s) = (counter.process_ended, counter.ended_soon_s);
     let roles = rows::read(&skeleton)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
@@ -116,7 +135,7 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
         wake_ups: plan.state_seen(),
         functions: plan.watched,
         missing: plan.missing,
-        uprobes: way,
+        uprobes,
         trap,
         pilot,
         writes: counters[Counter::WRITES.0 as usize],
@@ -130,6 +149,7 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
         roles,
         losses: LOSSES.into_iter().zip(bss.losses).collect(),
         process_ended,
+        ended_soon_s,
     };
     write_result(&options.window, &ladder)
 }
@@ -169,9 +189,8 @@ fn opened<'obj>(
     rodata.preflush = masks.get("preflush").copied().unwrap_or(0);
     rodata.metadata = masks.get("meta").copied().unwrap_or(0);
     open.progs.waking.set_autoload(!plan.state_seen());
-    for program in ["write", "join", "stage", "state"] {
-        uprobes::enable(open.open_object_mut(), program, way);
-    }
+    let none: [Function; 0] = [];
+    uprobes::watch!(open, way, none, ["write", "join", "stage", "state"]);
     Ok(open)
 }
 
@@ -186,7 +205,7 @@ fn pilot(
     let mut storage = MaybeUninit::uninit();
     let mut skeleton = opened(&mut storage, process, plan, way, false)?.load().or_refused()?;
     let links = plan.attach_writes(&mut skeleton, way, options.pid)?;
-    let mut counter = WritesCounter { skeleton: &mut skeleton, process, process_ended: false };
+    let mut counter = WritesCounter::new(&mut skeleton, process);
     let begun = Instant::now();
     counter.gate(Gate::PILOT);
     thread::sleep(PILOT);

@@ -205,10 +205,11 @@ class Ladder:
     start:     `query` (uprobes on the engine's function) or `syscall` (from the read call on)
     notes:     why it starts at the read call, and the like
     query, reader: the functions watched
-    uprobes:   `session` or `pair`: whether returns of queries that are not followed are trapped
+    uprobes:   `exits` or `trampolines`: how returns are seen (older runs: `session`, `pair`)
     queries:   begun in the window; followed: of these; threads: that began any
     stages:    of class `one_read`, in order; they add up to it
     classes:   what followed queries turned out to be
+    ended_soon_s: after its functions were probed, where the process ended within 2 s of that
     kind:      of its queries: get, multiget, seek ...; `read` where it starts at the read call
     several, foreign: where threads were in queries of these classes; None where there was none
     reader_calls: of the file reader, by followed queries; None in files of before it was counted
@@ -243,6 +244,7 @@ class Ladder:
     several: QueryParts | None = None
     foreign: QueryParts | None = None
     reader_calls: int | None = None
+    ended_soon_s: float | None = None
     outside_reads: int = 0
     without_cpu_ns: int = 0
     run_queue_ns: int = 0

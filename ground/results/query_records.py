@@ -200,6 +200,7 @@ class Recorded:
     kernel_symbols: bool = True
     process_ended: bool = False
     kind: str = "get"
+    ended_soon_s: float | None = None
     schema: int = 1
 
     @property

@@ -163,6 +163,7 @@ class WriteLadder:
     roles: list[WriteRole]
     losses: dict[str, int]
     process_ended: bool
+    ended_soon_s: float | None = None
     schema: int = 1
 
     @property

@@ -75,6 +75,9 @@ def _run(arguments: argparse.Namespace) -> int:
             print(render_checks(checks), file=sys.stderr)
         else:
             width = terminal_width(sys.stdout)
+            for one in checks:
+                if one.verdict is Verdict.FAILED and one.name.endswith(" window"):
+                    print(f"{one.value}\n")
             print(f"{folded(text.rstrip(), width)}\n\n{render_checks(checks, width)}")
     if ended.interrupted:
         return EXIT_INTERRUPTED

@@ -195,3 +195,14 @@ def add_queries(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE",
         help="the engine, or a file that names its queries (default: RocksDB's)",
     )
+    add_returns(parser)
+
+
+def add_returns(parser: argparse.ArgumentParser) -> None:
+    """--return-trampolines: see the returns of functions whose code does not say where they are left."""
+    parser.add_argument(
+        "--return-trampolines",
+        action="store_true",
+        help="where a function's code does not say where it is left, see its returns by return trampolines: an "
+        "exception that leaves it, or whatever else reads the stack, then ends the process",
+    )

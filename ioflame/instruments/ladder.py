@@ -33,10 +33,12 @@ _NOT_WRITING = Refusal(
 )
 
 _OVERHEAD = """
-Every query is trapped at its entry, and at the entry of the file reader; only a followed one at its returns too (where
-the kernel has uprobe sessions, Linux 6.13; elsewhere every one). What a trap costs here is measured on a function of
-the loader's own and printed, with the time of the programs themselves: about 0.5 us an entry, but ten times that and
-more in a VM where the function begins with an instruction that the kernel has to single-step, which is named then.
+Every query is trapped where it begins and where it is left, and so is the file reader. Returns are seen by probes of
+the functions' own exits: a return trampoline would end a process whose exceptions or runtime read the stack. What a
+trap costs here is measured on a function of the loader's own and printed, with the time of the programs themselves:
+about 0.5 us, but ten times that in a VM where the kernel has to single-step the instruction. That is named where it is
+the function's first; its return is single-stepped on x86-64 unless it was compiled with a stack protector, as
+distributions do.
 `make bench-observers` measures the loss of QPS with one query in eight followed, beside no observer; --no-reader and
 --start syscall leave traps out.
 """
@@ -160,7 +162,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
         raise UsageError("the ladder follows one process", mend="one --pid, without --children")
     request = LadderRequest(
         arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.backend,
-        arguments.symbols, arguments.kind, arguments.query_symbol,
+        arguments.symbols, arguments.kind, arguments.query_symbol, arguments.return_trampolines,
     )  # fmt: skip
     return ladder_observer(request, children, out)
 

@@ -43,10 +43,10 @@ from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
 __all__ = ("INSTRUMENT", "analyse")
 
 _OVERHEAD = """
-Every query is trapped at its entry, a followed one at its return too. What that takes is predicted from a second before
+Every query is trapped where it begins and where it is left. What that takes is predicted from a second before
 the window (queries/s x the cost of a trap here), printed, and refused above 5 % of a CPU unless --force says otherwise.
 A followed query costs 1 us more, and 3-5 us for each time that it sleeps, most of it for the two stacks. --sample N
-follows one query in N: the traps at entries stay.
+follows one query in N: the traps stay.
 """
 
 _EXAMPLE = """
@@ -252,7 +252,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     request = TailRequest(
         one_pid(arguments), arguments.sample, arguments.threshold_us, arguments.keep, arguments.linger,
         arguments.seconds, arguments.force, arguments.symbols, arguments.ring_bytes, arguments.kind,
-        arguments.query_symbol,
+        arguments.query_symbol, arguments.return_trampolines,
     )  # fmt: skip
     return tail_observer(request, children, directory)
 

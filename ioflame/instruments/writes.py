@@ -19,7 +19,7 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
 from ioflame.analysis.write_stalls import stall_causes
-from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
+from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_returns
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
 from viz.terminal.writes import writes_text
@@ -174,12 +174,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE",
         help="rocksdb (default), leveldb, or a file that names the functions of the write path",
     )
+    add_returns(parser)
 
 
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
     request = WritesRequest(
-        one_pid(arguments), arguments.stages, arguments.force, arguments.symbols, arguments.exact_wake_ups
-    )
+        one_pid(arguments), arguments.stages, arguments.force, arguments.symbols, arguments.exact_wake_ups,
+        arguments.return_trampolines,
+    )  # fmt: skip
     return writes_observer(request, children, out)
 
 

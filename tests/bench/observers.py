@@ -99,7 +99,6 @@ def observers(device: str) -> list[Observer]:
         Observer("whose, no stacks", whose(device), True, {1: 0.05}),
         ours("ladder 1 in 8", {1: 0.05, 8: 0.03}, "ladder", "--sample", "8"),
         ours("ladder 1 in 1", {}, "ladder", "--sample", "1"),
-        ours("ladder 1 in 8, always trapped", {}, "ladder", "--sample", "8", "--uprobes", "pair"),
         ours("ladder 1 in 8, no reader", {}, "ladder", "--sample", "8", "--no-reader"),
         ours("ladder 1 in 8, from the call", {}, "ladder", "--sample", "8", "--start", "syscall"),
     ]

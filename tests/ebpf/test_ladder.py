@@ -216,7 +216,9 @@ def test_a_process_that_dies_leaves_what_was_counted(engine: Standin, tmp_path: 
 
     ladder = ladder_of(LadderRequest(engine.pid, 1), tmp_path, load, engine)
     assert ladder.process_ended and ladder.finished == FEW
-    assert checked(ladder, "window").verdict is Verdict.WARN
+    # Soon after its functions were probed, or not: attaching takes as long as it takes.
+    soon = ladder.ended_soon_s
+    assert checked(ladder, "window").verdict is (Verdict.WARN if soon is None else Verdict.FAILED)
 
 
 def test_an_empty_window_is_an_error(engine: Standin, tmp_path: Path) -> None:

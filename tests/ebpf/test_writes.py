@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ebpf.observer import CoreObserver
-from ebpf.writes import WritesRequest, write_checks
+from ebpf.writes import WritesRequest
 from ground.errors import IoflameError, MeasurementError
-from ground.results.write_ladder import FOLLOWERS, WriteLadder, WriteRole, read_write_ladder, stage_sum
+from ground.results.write_ladder import FOLLOWERS, WriteLadder, WriteRole, stage_sum
 from tests.ebpf.conftest import StartWriter
-from tests.ebpf.windows import failed, nothing_at_all, observed
+from tests.ebpf.windows import nothing_at_all
 from tests.ebpf.writers import Load, calls, counts_of, follow, followed, writing_client
 from tests.figures import Report
 from viz.terminal.writes import writes_text
@@ -87,17 +86,6 @@ def test_other_forms_of_a_write_add_up_as_well(
     assert stages.get("sync", 0) == stages.get("sync_call", 0) == leaders.count * load.sync
     inserted = stage_sum(ladder.roles, "memtable").count
     assert inserted == load.count if _UNORDERED in options else leaders.count <= inserted <= load.count
-
-
-@pytest.mark.long
-def test_a_kernel_without_sessions_counts_the_same(start_writer: StartWriter, tmp_path: Path) -> None:
-    """Each return is trapped there, also those of functions that begin no stage where they are called."""
-    writer, load, out = start_writer(_PIPELINED), Load(4, sync=True), tmp_path / "writes.json"
-    words = ["--pid", str(writer.pid), "--stages", "full", "--force", "--uprobes", "pair", "--exact-wake-ups"]
-    observed(lambda children: CoreObserver("writes", "writes", children, words, out), lambda: writer.write(load))
-    ladder = read_write_ladder(out)
-    assert ladder.uprobes == "pair" and ladder.finished == ladder.joins == ladder.queued == ladder.grouped == load.count
-    assert not failed(write_checks(ladder))
 
 
 @pytest.mark.long

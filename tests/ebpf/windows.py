@@ -45,6 +45,14 @@ class OrderedProgram:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
+    def query(self, words: str) -> int:
+        self.order(words)
+        return int(self.answer())
+
+    def orders(self, *orders: str) -> Load:
+        """What carries them out, one after the other."""
+        return lambda: [self.query(order) for order in orders]
+
     def kill(self) -> None:
         self._process.kill()
         self._process.communicate()
@@ -57,21 +65,13 @@ class Standin(OrderedProgram):
         super().__init__(*prefix, binary, data, str(shape))
         self.data = data
 
-    def query(self, words: str) -> int:
-        self.order(words)
-        return int(self.answer())
-
-    def orders(self, *orders: str) -> Load:
-        """What carries them out, one after the other."""
-        return lambda: [self.query(order) for order in orders]
-
 
 def nothing_at_all() -> None:
     """The load of an empty window."""
 
 
 @contextlib.contextmanager
-def watched(observer: Observer, engine: Standin | None = None) -> Iterator[None]:
+def watched(observer: Observer, engine: OrderedProgram | None = None) -> Iterator[None]:
     """A window of the observer. engine: has queries while it attaches, and none that were not ordered in the window."""
     if engine is not None:
         engine.order("go")
@@ -83,13 +83,13 @@ def watched(observer: Observer, engine: Standin | None = None) -> Iterator[None]
         observer.close()
 
 
-def observed(observer: Callable[[Children], Observer], load: Load, engine: Standin | None = None) -> None:
+def observed(observer: Callable[[Children], Observer], load: Load, engine: OrderedProgram | None = None) -> None:
     """Carries out the load in a window of an observer of our own."""
     with Children() as children, watched(observer(children), engine):
         load()
 
 
-def ladder_of(request: LadderRequest, directory: Path, load: Load, engine: Standin | None = None) -> Ladder:
+def ladder_of(request: LadderRequest, directory: Path, load: Load, engine: OrderedProgram | None = None) -> Ladder:
     """The ladder of a window in which the load was carried out; its parts add up, whatever happened."""
     out = directory / "ladder.json"
     observed(lambda children: ladder_observer(request, children, out), load, engine)
@@ -107,7 +107,7 @@ def on_device(ladder: Ladder) -> int:
 
 
 def records_of(
-    request: TailRequest, directory: Path, load: Load, engine: Standin | None = None
+    request: TailRequest, directory: Path, load: Load, engine: OrderedProgram | None = None
 ) -> tuple[Recorded, list[QueryRecord]]:
     """The records of a window in which the load was carried out: the parts of each add up to it, each wait for an own
     request is for the one that was done last in it, and each sample is within its query."""

@@ -36,7 +36,7 @@ def rung(name: str, us: float, count: int = QUERIES) -> Rung:
 def ladder(scale: float = 1.0) -> Ladder:
     stages = [rung(name, us * scale) for name, us in STAGE_US.items()]
     return Ladder(
-        "co-re", 42, 10**9, 5 * 10**9, 8, "query", [], [], [], "session", None, 8 * QUERIES, QUERIES, 1, stages,
+        "co-re", 42, 10**9, 5 * 10**9, 8, "query", [], [], [], "exits", None, 8 * QUERIES, QUERIES, 1, stages,
         [rung("one_read", 100 * scale)], rung("outside", 4),
         LadderDevice(254, 0, "vda", QUERIES, QUERIES, 65), {}, False,
     )  # fmt: skip
@@ -197,7 +197,7 @@ def write_ladder() -> WriteLadder:
     ]  # fmt: skip
     watched = [WatchedFunction("write", "Engine::Write(Options const&)", "/lib/engine.so", 0, False)]
     return WriteLadder(
-        "co-re", 42, 10**9, 5 * 10**9, True, [], watched, [], True, "session", Trap(500.0, 6600.0, 700.0),
+        "co-re", 42, 10**9, 5 * 10**9, True, [], watched, [], True, "exits", Trap(500.0, 6600.0, 700.0),
         WritePilot(1.0, 75.0, 390_000.0, 12_000.0, 0.0009), 302, 3, 300, 0, 300, 100, 300, [(3, 100)], roles,
         {"nested": 0}, False,
     )  # fmt: skip

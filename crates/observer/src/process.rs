@@ -4,8 +4,12 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::Failure;
+
+/// After its functions were probed.
+const SOON: Duration = Duration::from_secs(2);
 
 pub struct Process {
     pid: u32,
@@ -70,6 +74,12 @@ impl Process {
         let mut poll = libc::pollfd { fd: self.handle.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid entry, and no waiting.
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+
+    /// Seconds since `probed`, when its functions were, if it has ended soon after: it may have ended for that.
+    pub fn ended_soon(&self, probed: Instant) -> Option<f64> {
+        let after = probed.elapsed();
+        (after <= SOON && self.has_ended()).then_some(after.as_secs_f64())
     }
 
     /// Measurement error if it has ended: programs that were given its number may see another process.

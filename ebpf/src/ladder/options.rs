@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::queries::QueryOptions;
 use crate::session::WindowOptions;
-use crate::uprobes::Way;
+use crate::uprobes::ReturnOptions;
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum Start {
@@ -30,9 +30,8 @@ pub struct LadderOptions {
     /// Leave out the uprobes on the file reader: cheaper, and its two stages become part of the query's
     #[arg(long)]
     pub no_reader: bool,
-    /// How returns are trapped (default: session where the kernel has it)
-    #[arg(long, value_enum)]
-    pub uprobes: Option<Way>,
+    #[command(flatten)]
+    pub returns: ReturnOptions,
     #[command(flatten)]
     pub queries: QueryOptions,
     #[command(flatten)]

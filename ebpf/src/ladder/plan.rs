@@ -36,7 +36,7 @@ pub fn choose(options: &LadderOptions, notes: &mut Vec<String>) -> Result<Option
         return Ok(None);
     }
     let rules = options.queries.rules()?;
-    let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
+    let (way, trap) = uprobes::way_and_cost(options.returns)?;
     match options.queries.find(options.pid, &rules, way)? {
         Ok(query) => {
             notes.extend(query.notes);
@@ -64,6 +64,10 @@ fn find_reader(
     if functions.is_empty() {
         let names: Vec<&str> = rules.reader.iter().map(|rule| rule.name.as_str()).collect();
         notes.push(format!("no stages of the file reader: no mapped file names {}", names.join(" or ")));
+        return Ok(Vec::new());
+    }
+    if let Some(why) = way.unseen(&functions) {
+        notes.push(format!("no stages of the file reader: {why}"));
         return Ok(Vec::new());
     }
     let calls = uprobes::trial(options.pid, &functions, way, Duration::from_secs_f64(options.queries.trial))?;

@@ -22,6 +22,8 @@ pub const LINGER_STEP: Duration = Duration::from_millis(5);
 pub struct RecordsCounter<'a, 'obj, 'ring> {
     pub skeleton: &'a mut RecordsSkel<'obj>,
     process: &'a Process,
+    /// When its functions were.
+    probed: Instant,
     ring: RingBuffer<'ring>,
     modules: Modules,
     pub mappings: Vec<(Mapping, Option<Vec<u8>>)>,
@@ -29,6 +31,7 @@ pub struct RecordsCounter<'a, 'obj, 'ring> {
     pub clocks: [u64; 2],
     /// The process had ended when the gate closed.
     pub process_ended: bool,
+    pub ended_soon_s: Option<f64>,
 }
 
 impl<'a, 'obj, 'ring> RecordsCounter<'a, 'obj, 'ring> {
@@ -36,11 +39,13 @@ impl<'a, 'obj, 'ring> RecordsCounter<'a, 'obj, 'ring> {
         Self {
             skeleton,
             process,
+            probed: Instant::now(),
             ring,
             modules: Modules::default(),
             mappings: Vec::new(),
             clocks: [0; 2],
             process_ended: false,
+            ended_soon_s: None,
         }
     }
 
@@ -107,6 +112,7 @@ impl Counting for RecordsCounter<'_, '_, '_> {
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
+        self.ended_soon_s = self.ended_soon_s.or_else(|| self.process.ended_soon(self.probed));
         self.ring.consume().or_refused()
     }
 }

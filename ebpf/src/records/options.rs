@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::queries::QueryOptions;
 use crate::session::WindowOptions;
-use crate::uprobes::Way;
+use crate::uprobes::ReturnOptions;
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum Keep {
@@ -39,9 +39,8 @@ pub struct RecordsOptions {
     /// Follow them even where the traps alone would cost more than 5 % of a CPU
     #[arg(long)]
     pub force: bool,
-    /// How returns are trapped (default: session where the kernel has it)
-    #[arg(long, value_enum)]
-    pub uprobes: Option<Way>,
+    #[command(flatten)]
+    pub returns: ReturnOptions,
     #[command(flatten)]
     pub queries: QueryOptions,
     /// Where the records go

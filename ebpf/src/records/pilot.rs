@@ -31,7 +31,7 @@ pub struct Pilot {
     pub finished: u64,
     /// Of these the 95th percentile, ns.
     pub slow_ns: u64,
-    /// Of a CPU, that the traps at the queries' entries will take.
+    /// Of a CPU, that the traps at the queries' entries and exits will take.
     pub trap_share: f64,
 }
 
@@ -49,24 +49,23 @@ pub fn run(
     let seconds = begun.elapsed().as_secs_f64();
     let queries_per_second = counter.counters()?[Counter::PILOT_QUERIES.0 as usize] as f64 / seconds;
     let stepped = query.iter().any(|function| function.stepped);
-    let entry_ns = match query {
+    let trap_ns = match query {
         [] => 0.0, // read calls are followed without a trap
-        _ if stepped => trap.stepped_ns,
-        _ => trap.entry_ns,
+        _ => trap.return_ns + if stepped { trap.stepped_ns } else { trap.entry_ns },
     };
-    let trap_share = queries_per_second * entry_ns / 1e9;
+    let trap_share = queries_per_second * trap_ns / 1e9;
     if trap_share > MOST_TRAPS && !options.force {
-        return Err(too_dear(queries_per_second, entry_ns, trap_share));
+        return Err(too_dear(queries_per_second, trap_ns, trap_share));
     }
     let (histogram, _) = counter.row(rows_of::ROW_PILOT)?;
     let slow_ns = histogram.quantile(SLOW_SHARE);
     Ok(Pilot { seconds, queries_per_second, finished: histogram.count, slow_ns, trap_share })
 }
 
-fn too_dear(queries_per_second: f64, entry_ns: f64, share: f64) -> Failure {
+fn too_dear(queries_per_second: f64, trap_ns: f64, share: f64) -> Failure {
     Failure::measurement(format!(
         "trapping {queries_per_second:.0} queries/s at {:.2} us each would take {:.0} % of a CPU",
-        entry_ns / 1e3,
+        trap_ns / 1e3,
         100.0 * share
     ))
     .meaning(format!(

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::session::WindowOptions;
-use crate::uprobes::Way;
+use crate::uprobes::ReturnOptions;
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum Depth {
@@ -29,9 +29,8 @@ pub struct WritesOptions {
     /// Watch whoever sets the state of a writer, so that a wake-up begins there: 1 to 3 us of each write
     #[arg(long)]
     pub exact_wake_ups: bool,
-    /// How returns are trapped (default: session where the kernel has it)
-    #[arg(long, value_enum)]
-    pub uprobes: Option<Way>,
+    #[command(flatten)]
+    pub returns: ReturnOptions,
     /// Rules that name the engine's functions: a built-in name or a file
     #[arg(long, default_value = "rocksdb", value_name = "NAME|FILE")]
     pub symbols: String,

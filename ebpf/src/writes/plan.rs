@@ -97,8 +97,9 @@ impl WritePlan {
     }
 }
 
-/// Finds them in what the process has mapped. Errors: rules without a write path, a process without its functions.
-pub fn find(options: &WritesOptions) -> Result<WritePlan, Failure> {
+/// Finds them in what the process has mapped. Errors: rules without a write path, a process without its functions, returns
+/// of a write or of the queue that cannot be seen.
+pub fn find(options: &WritesOptions, way: Way) -> Result<WritePlan, Failure> {
     let (pid, exact_wake_ups) = (options.pid, options.exact_wake_ups);
     let rules = symbols::load_rules(&options.symbols)?;
     let ruled = |what: &str| rules.write.iter().any(|rule| rule.name == what);
@@ -109,12 +110,23 @@ pub fn find(options: &WritesOptions) -> Result<WritePlan, Failure> {
             .mend("ioflame ebpf tail --kind write: where the time of slow writes goes"));
     }
     let (found, searched) = symbols::find(pid, &rules.write)?;
-    let watched: Vec<Watched> = found
+    let mut watched: Vec<Watched> = found
         .into_iter()
         .map(|(rule, function)| Watched { stage: rules.write[rule].name.clone(), function })
         .collect();
+    let queue = if queue_within { PREPROCESS } else { JOIN };
+    let needed = |one: &Watched| one.stage == WRITE || one.stage == queue;
+    let of_needed: Vec<Function> =
+        watched.iter().filter(|one| needed(one)).map(|one| one.function.clone()).collect();
+    if let Some(why) = way.unseen(&of_needed) {
+        return Err(uprobes::unseen(why));
+    }
+    // Without one of the others, its stage is part of what it is within.
+    let seen =
+        |one: &Watched| one.stage == STATE || way.unseen(std::slice::from_ref(&one.function)).is_none();
+    watched.retain(seen);
     let there = |what: &str| watched.iter().any(|one| one.stage == what);
-    if !there(WRITE) || !there(if queue_within { PREPROCESS } else { JOIN }) {
+    if !there(WRITE) || !there(queue) {
         let names: Vec<&str> = rules.write.iter().take(2).map(|rule| rule.prefix.as_str()).collect();
         return Err(Failure::measurement(format!(
             "none of the {} files that {} has mapped names {}...)",
