@@ -17,6 +17,7 @@ _NAMED = 2
 _PHRASES = {
     "on-CPU": "on the CPU",
     "run queue": "in the run queue",
+    "IO limit": "held back by an IO limit",
     "block queue": "in the block queue",
     "device": "the device",
     "wake-up": "between the end of a request and the wake-up",

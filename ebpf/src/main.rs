@@ -17,6 +17,7 @@ macro_rules! skeleton {
 mod cost;
 mod device;
 mod histogram;
+mod io_group;
 mod iolat;
 mod kernel_flags;
 mod ladder;

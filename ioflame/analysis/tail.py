@@ -15,7 +15,7 @@ from folding.wait_places import WaitPlace, place_of
 from ground.errors import MeasurementError
 from ground.results.interval import Interval
 from ground.results.query_records import BLOCKED, PARTS, QueryRecord, Recorded, RecordFile, Span
-from ground.results.tail import KINDS, MOST_READS, P99, MixRow, Tail, TailGroup, TailRow, Threshold
+from ground.results.tail import KIND_OF_PART, KINDS, MOST_READS, P99, MixRow, Tail, TailGroup, TailRow, Threshold
 from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
 from ioflame.analysis.tail_beside import beside_rows
 from ioflame.analysis.tail_cpu import Undisturbed, cpu_rows
@@ -45,8 +45,6 @@ _NO_STACK = "no stack: did not sleep"
 # A row's kind, and where: "" for kinds that have no place.
 Row = tuple[str, str]
 
-# `blocked` is split by its waits.
-_KIND_OF_PART = dict(zip(PARTS[:BLOCKED], KINDS, strict=False))
 _KIND_OF_STATE = {"lock": "lock", "condition": "condition"}
 _ELSEWHERE: Row = ("sleep", "waits beyond the 16 that a record holds")
 
@@ -72,7 +70,7 @@ class TailAnalysis:
 def row_of(wait: Span, places: Mapping[int, WaitPlace], states: Sequence[str]) -> Row:
     """The row of the time from leaving the CPU to the wake-up."""
     if wait.part != BLOCKED:
-        return (_KIND_OF_PART[PARTS[wait.part]], "")
+        return (KIND_OF_PART[PARTS[wait.part]], "")
     state = states[wait.state]
     return (_KIND_OF_STATE.get(state, "sleep"), place_of(places, wait.place, state).where)
 
@@ -89,7 +87,7 @@ def used_records(recorded: Recorded, file: RecordFile, places: Mapping[int, Wait
 
 def _rows(record: QueryRecord, places: Mapping[int, WaitPlace], states: Sequence[str]) -> dict[Row, int]:
     found: dict[Row, int] = {
-        (_KIND_OF_PART[name], ""): ns for name, ns in zip(PARTS, record.parts, strict=True) if ns and name != "blocked"
+        (KIND_OF_PART[name], ""): ns for name, ns in zip(PARTS, record.parts, strict=True) if ns and name != "blocked"
     }
     left = record.parts[BLOCKED]
     if left:

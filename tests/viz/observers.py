@@ -43,8 +43,8 @@ def ladder(scale: float = 1.0) -> Ladder:
 
 
 def of_several(made: Ladder) -> Ladder:
-    """The same with twice as many queries of three reads: 300 us, of them 10 us in each place but 210 in the device."""
-    parts = [rung(name, 210 if name == "device" else 10, 2 * QUERIES) for name in PLACES]
+    """The same with twice as many queries of three reads: 300 us, of them 10 us in each place but 200 in the device."""
+    parts = [rung(name, 200 if name == "device" else 10, 2 * QUERIES) for name in PLACES]
     several = rung("several", 300, 2 * QUERIES)
     found = QueryParts(6 * QUERIES, 8 * QUERIES, 2 * QUERIES, parts)
     return replace(made, kind="multiget", classes=[*made.classes, several], several=found, followed=3 * QUERIES)
