@@ -14,8 +14,9 @@ from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp, pmp_profile
 from ground.results.checks import Check
 from ground.results.files import Files
+from ground.results.off_cpu import read_off_cpu
 from ground.results.pmp import Locks, LockSite, Pmp, read_locks, read_pmp, write
-from ground.results.run import Run
+from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.text.tsv import Row
 from ioflame.instruments.instrument import Flame, Instrument, Part, Tables, Watched
@@ -96,7 +97,7 @@ def _lock_tables(run: Run) -> Tables:
 
 def _checks(run: Run, rules: Rules) -> list[Check]:
     pmp, _ = analyse(run.directory, rules)
-    return pmp_checks(pmp)
+    return pmp_checks(pmp, read_or_none(run.path(Files.OFF_CPU), read_off_cpu))
 
 
 def _graph(rules: Rules, _: Observed, folded: Path) -> Graph:
