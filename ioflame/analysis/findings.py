@@ -34,7 +34,7 @@ from ground.results.record import RunRecord, Window
 from ground.results.states import MARKS
 from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
-from ioflame.analysis.checks.stolen_time import stolen_of, widened
+from ioflame.analysis.checks.stolen_time import stolen_of
 
 __all__ = ("MOST", "FindingRule", "Waits", "findings", "read_rules")
 
@@ -207,10 +207,14 @@ def _of_stacks(
     for second, stack, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
         seconds[second][not of_stack[stack]] += weight
     share = share_intervals([seconds])[0] if by_name else None
-    share = widened(share, by_name.total(), sum(profile.stacks.weight), stolen) if share is not None else None
     if share is None:
         return None
-    return _finding(rule, _scaled(share, cpu_us, samples), cpu_us, "us of CPU", by_name.most_common(1)[0][0])
+    remarks = ""
+    if stolen:
+        most = cpu_us * min(stolen, by_name.total()) / sum(profile.stacks.weight)
+        remarks = f" Up to {most:.{1 if most >= 10 else 2}f} us of it may be stolen time (steal)."
+    us = _scaled(share, cpu_us, samples)
+    return _finding(rule, us, cpu_us, "us of CPU", by_name.most_common(1)[0][0], remarks=remarks)
 
 
 def _of_roles(rule: FindingRule, record: RunRecord, series: Sequence[Window]) -> Finding | None:
