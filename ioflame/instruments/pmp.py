@@ -44,14 +44,15 @@ def analyse(directory: Path, rules: Rules) -> tuple[Pmp, Locks]:
 
 def draw(directory: Path, rules: Rules) -> None:
     """`pmp.svg` of what `analyse` left in the directory."""
-    pmp = read_pmp(directory)
+    pmp, profile = read_pmp(directory), pmp_profile(directory, rules.categories)
     options = FlamegraphOptions(
         title=f"wall clock of process {pmp.pid}, {len(pmp.threads)} threads",
         subtitle=f"{scaled_weight(pmp.weight_ns, 'ns')} of thread time in {pmp.samples:,} samples, {pmp.sampler}; "
         "the topmost frame is the thread's state",
         unit="ns",
+        categories=profile.labels("owner"),
     )
-    stacks = stacks_of(pmp_profile(directory, rules.categories), "owner")
+    stacks = stacks_of(profile, "owner")
     write_flamegraph(by_name(stacks), options, directory / Files.PMP_FLAMEGRAPH)
 
 
