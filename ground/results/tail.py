@@ -121,13 +121,13 @@ class CpuRow:
     """A category's part of the time on the CPU, in us a query: the group's time on the CPU, which is exact, by the
     shares of its samples.
 
-    gap: slow less median, with its interval by blocks of 250 ms
+    gap: slow less median, with its interval by blocks of 250 ms; None where these are too few
     """
 
     category: str
     tail_us: float
     median_us: float
-    gap: Interval
+    gap: Interval | None
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,8 @@ class Tail:
     own_us:     of a slow query, and of a median one, in which our programs ran
     lost_slow:  slow queries whose records were lost
     cpu:        the time on the CPU by category; none where samples are too few
-    cpu_samples: of slow, and of median queries
+    cpu_samples: of slow, and of median queries; cpu_disturbed: by durations that include what
+                the samples took
     beside:     what else was under way; strip: the same over the window
     notes:      what limits the figures
     kind:       of the queries: get, multiget, seek ...
@@ -246,6 +247,7 @@ class Tail:
     beside: list[BesideRow] = field(default_factory=list)
     strip: Strip | None = None
     kind: str = "get"
+    cpu_disturbed: bool = False
     schema: int = 1
 
     @property

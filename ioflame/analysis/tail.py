@@ -143,8 +143,7 @@ def tail_of(
     told = gaps is not None
     bounds = Bounds(round(least), (median[0].record.ns, median[-1].record.ns), recorded.start_ns, BLOCK_NS, blocks)
     counted = [(one.record, one.weight) for one in used]
-    undisturbed = Undisturbed.of(counted, file.records, bounds.slow)
-    cpu, samples = cpu_rows(counted, file.records, undisturbed, places, bounds)
+    cpu = cpu_rows(counted, file.records, places, bounds)
     threshold = _threshold(ordered, slow, recorded.histogram.count, cuts, asked)
     weight = sum(one.weight for one in used)
     lost = recorded.losses.get("lost_slow", 0)
@@ -172,13 +171,14 @@ def tail_of(
         lost_slow=lost,
         worst=worst_queries([one.record for one in ordered[: -_WORST - 1 : -1]], places, file.states),
         notes=notes_of(recorded, threshold, len(slow), told, apart),
-        cpu=cpu if apart else [],
-        cpu_samples=samples,
+        cpu=cpu.rows if apart else [],
+        cpu_samples=cpu.samples,
+        cpu_disturbed=cpu.disturbed,
         beside=beside_rows(counted, jobs or {}, bounds) if apart else [],
         strip=strip_of([one.record for one in slow], counted, jobs or {}, (recorded.start_ns, recorded.end_ns)),
         kind=recorded.kind,
     )
-    return TailAnalysis(tail, used, undisturbed)
+    return TailAnalysis(tail, used, cpu.undisturbed)
 
 
 def _cuts(recorded: Recorded) -> tuple[Cuts, bool]:
