@@ -118,7 +118,15 @@ class Sampling:
             return
         found = self._raw()
         if self._opened and self._closed:
-            found = replace(found, activity=between(self._opened, self._closed))
+            lasting = self._opened.switches.keys() & self._closed.switches.keys()
+            samples = {thread.tid: thread.samples for thread in found.threads}
+            seen = [samples[tid] for tid in lasting if tid in samples]
+            found = replace(
+                found,
+                activity=between(self._opened, self._closed),
+                reached_hz=sum(seen) / len(lasting) / found.seconds if lasting and found.seconds else None,
+                unseen=len(lasting) - len(seen),
+            )
         write(found, self._directory / Files.PMP)
 
     def _raw(self) -> Pmp:

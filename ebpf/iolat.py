@@ -190,6 +190,15 @@ def _happened(latency: IoLatency) -> Iterator[Check]:
             f"{requeued:,} times in {total:,} requests",
             "the driver took no more, so they waited: that time is in the queue, not at the device",
         )
+    held = latency.facts.get("held_back", 0)
+    if held:
+        yield Check(
+            "iolat IO limit",
+            Verdict.NOTE,
+            f"{held:,} requests of the process's control group were held back by its IO limit",
+            "they begin here when their turn came: how long they waited for it is in no row",
+            "ioflame ebpf ladder, or tail: the wait is a part of the query",
+        )
     ended = latency.facts.get("processes_ended", 0)
     if ended:
         yield Check("iolat processes", Verdict.NOTE, f"{ended} ended within the window", "they were counted until then")

@@ -39,9 +39,9 @@ PLACES: Mapping[int, WaitPlace] = {
 }
 
 _RECORD = [
-    ("begin_ns", "Q"), ("end_ns", "Q"), ("own_ns", "Q"), ("bytes", "Q"), ("parts", "9Q"), ("tid", "I"), ("weight", "I"),
-    ("reads", "I"), ("min_flt", "I"), ("maj_flt", "I"), ("flags", "H"), ("spans", "H"), ("waits_beyond", "H"),
-    ("requests_beyond", "H"), ("samples", "I"),
+    ("begin_ns", "Q"), ("end_ns", "Q"), ("own_ns", "Q"), ("bytes", "Q"), ("parts", "10Q"), ("tid", "I"),
+    ("weight", "I"), ("reads", "I"), ("min_flt", "I"), ("maj_flt", "I"), ("flags", "H"), ("spans", "H"),
+    ("waits_beyond", "H"), ("requests_beyond", "H"), ("samples", "I"),
 ]  # fmt: skip
 _SPAN = [
     ("at", "3Q"), ("place", "I"), ("who", "I"), ("kind", "H"), ("part", "H"), ("awaited", "H"), ("state", "H"),
@@ -60,8 +60,10 @@ def _described(fields: Sequence[tuple[str, str]]) -> dict[str, object]:
 
 def file_bytes(records: Sequence[QueryRecord], **instead: object) -> bytes:
     """`records.bin` of these. instead: of its description"""
+    parts = len(records[0].parts) if records else len(PARTS)
+    fields = [(name, form.replace("10Q", f"{parts}Q")) for name, form in _RECORD]
     description = {
-        "schema": 1, "clock": "CLOCK_MONOTONIC", "clocks": [1, 2], "record": _described(_RECORD),
+        "schema": 1, "clock": "CLOCK_MONOTONIC", "clocks": [1, 2], "record": _described(fields),
         "span": _described(_SPAN), "parts": list(PARTS), "states": list(STATE_NAMES),
         "kinds": ["wait", "request", "sample"],
         **instead,
@@ -72,7 +74,7 @@ def file_bytes(records: Sequence[QueryRecord], **instead: object) -> bytes:
     for one in records:
         out.append(
             struct.pack(
-                "<4Q9Q5I4HI", one.begin_ns, one.end_ns, one.own_ns, one.bytes, *one.parts, one.tid, one.weight,
+                f"<4Q{parts}Q5I4HI", one.begin_ns, one.end_ns, one.own_ns, one.bytes, *one.parts, one.tid, one.weight,
                 one.reads, one.min_flt, one.maj_flt, int(one.slow), len(one.spans), one.waits_beyond,
                 one.requests_beyond, one.sampled,
             )

@@ -14,9 +14,12 @@ BESIDE_WORDS = "requests: when a query's first one was handed to the device; a l
 # Rows of a smaller share are not named in the sentence, and no more than so many are.
 _LEAST_SHARE = 0.1
 _NAMED = 2
+# In each group, for shares of the time on the CPU.
+_LEAST_SAMPLES = 100
 _PHRASES = {
     "on-CPU": "on the CPU",
     "run queue": "in the run queue",
+    "IO limit": "held back by an IO limit",
     "block queue": "in the block queue",
     "device": "the device",
     "wake-up": "between the end of a request and the wake-up",
@@ -72,12 +75,15 @@ def waker_words(row: TailRow) -> str:
 
 def samples_words(tail: Tail) -> str:
     slow, median = tail.cpu_samples
-    return f"{slow:,} in slow queries, {median:,} in median ones"
+    words = f"{slow:,} in slow queries, {median:,} in median ones"
+    return words + ("; disturbed: durations include what the samples took" if tail.cpu_disturbed else "")
 
 
 def cpu_absent(tail: Tail) -> str:
     """Why the time on the CPU is not told by category."""
-    return f"the time on the CPU is not split by category: {samples_words(tail)}, 100 are needed; take a longer window"
+    few = min(tail.cpu_samples) < _LEAST_SAMPLES
+    why = f"{_LEAST_SAMPLES} are needed; take a longer window" if few else "slow and median queries are not apart"
+    return f"the time on the CPU is not split by category: {samples_words(tail)}, {why}"
 
 
 def percent_of(share: float) -> str:

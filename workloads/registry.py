@@ -20,8 +20,8 @@ from workloads.service import Service, merged_rules, read_service
 from workloads.service_files import ServiceFiles
 
 __all__ = (
-    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "file_kinds", "files_reader", "ladder_symbols",
-    "rules_named", "service_advice", "service_named", "service_names", "service_rules", "titled",
+    "DEFAULT_ENGINE", "Rules", "engine_frames", "engine_named", "engine_names", "file_kinds", "files_reader",
+    "ladder_symbols", "rules_named", "service_advice", "service_named", "service_names", "service_rules", "titled",
 )  # fmt: skip
 
 DEFAULT_ENGINE = "rocksdb"
@@ -147,6 +147,12 @@ def titled(name: str, files: StoredFiles, connection: str) -> StoredFiles:
 def ladder_symbols() -> Path:
     """Where the ladder of a service puts its probes: of the default engine."""
     return _folder(DEFAULT_ENGINE) / "symbols.toml"
+
+
+def engine_frames(name: str) -> tuple[str, ...]:
+    """Patterns of the functions of the engine called `name`, as its rules have them."""
+    rules = tomllib.loads((_folder(name) / "categories.toml").read_text(encoding="utf-8"))
+    return tuple(rules["engine_frames"])
 
 
 def rules_named(name: str) -> Rules:

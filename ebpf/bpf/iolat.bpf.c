@@ -26,6 +26,7 @@ enum tally {
 	OVERFLOW,   /* longer than the last bucket begins */
 	REQUEUED,   /* handed back by the driver, and issued again later */
 	MERGED,     /* merged into another request, which counts for both */
+	HELD_BACK,  /* by an IO limit of the process's control group, before it began here */
 	TALLIES,
 };
 
@@ -78,12 +79,23 @@ static __always_inline void count(u32 operation, u32 own, u32 stage, u64 from, u
 		lose(OVERFLOW);
 }
 
-static __always_inline void begin(u64 key, u32 flags, u32 bytes, u64 issued)
+static __always_inline u32 is_own(struct bio *bio)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!sends_held_back(task))
+		return is_target(task, current_ids().tgid);
+	if (!is_of_target_group(bio))
+		return 0;
+	lose(HELD_BACK);
+	return 1;
+}
+
+static __always_inline void begin(u64 key, struct bio *bio, u32 flags, u32 bytes, u64 issued)
 {
 	struct flight flight = {
 		.flags = flags,
 		.bytes = bytes,
-		.own = is_target(current_ids().tgid),
+		.own = is_own(bio),
 	};
 	/* The kernel takes its own time after us: the later ours, the closer. */
 	flight.started = bpf_ktime_get_ns();
@@ -124,7 +136,7 @@ SEC("?tp_btf/block_io_start")
 int BPF_PROG(io_start, struct request *rq)
 {
 	if (is_ours(rq))
-		begin((u64)rq, rq->cmd_flags, rq->__data_len, 0);
+		begin((u64)rq, rq->bio, rq->cmd_flags, rq->__data_len, 0);
 	return 0;
 }
 
@@ -136,7 +148,7 @@ int BPF_PROG(rq_insert, struct request *rq)
 	u64 key = (u64)rq;
 	/* A request that was handed back is inserted again. */
 	if (is_ours(rq) && !bpf_map_lookup_elem(&flights, &key))
-		begin(key, rq->cmd_flags, rq->__data_len, 0);
+		begin(key, rq->bio, rq->cmd_flags, rq->__data_len, 0);
 	return 0;
 }
 
@@ -169,7 +181,7 @@ int BPF_PROG(rq_issue, struct request *rq)
 	if (!flight) {
 		/* The command that flushes the drive's cache is made by the block layer itself, without block_io_start. */
 		if ((issue_begins || (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH) && is_ours(rq))
-			begin(key, rq->cmd_flags, rq->__data_len, 1);
+			begin(key, rq->bio, rq->cmd_flags, rq->__data_len, 1);
 		return 0;
 	}
 	flight->issued = bpf_ktime_get_ns();
@@ -184,6 +196,6 @@ SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_queue, struct bio *bio)
 {
 	if (is_our_bio(bio))
-		begin((u64)bio, bio->bi_opf, bio->bi_iter.bi_size, 0);
+		begin((u64)bio, bio, bio->bi_opf, bio->bi_iter.bi_size, 0);
 	return 0;
 }

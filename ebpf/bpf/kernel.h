@@ -118,12 +118,35 @@ struct bvec_iter {
 	unsigned int bi_bvec_done;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
 struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
 	struct bio_vec *bi_io_vec;
+	const void *bi_end_io;
+	void *bi_private;
+	struct blkcg_gq *bi_blkg; /* where the kernel has groups for IO */
 };
 
 struct request_queue {

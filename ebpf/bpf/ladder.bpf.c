@@ -92,6 +92,14 @@ static __always_inline void asked_by_worker(struct task_struct *worker, u64 key)
 	bpf_task_release(task);
 }
 
+/* Of a request that an IO limit held back. Its thread is known when it is woken by the end. */
+static __always_inline void turn_came(u64 key)
+{
+	struct flight flight = { .begun = bpf_ktime_get_ns() };
+	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
+		bump(LOST_REQUEST);
+}
+
 SEC("tp_btf/block_io_start")
 int BPF_PROG(io_start, struct request *rq)
 {
@@ -99,7 +107,11 @@ int BPF_PROG(io_start, struct request *rq)
 	struct thread *thread = thread_of(task);
 	u64 key = (u64)rq;
 	if (!thread || thread->phase == IDLE) {
-		if (gate)
+		if (!gate)
+			return 0;
+		if (sends_held_back(task))
+			turn_came(key);
+		else
 			asked_by_worker(task, key);
 		return 0;
 	}
@@ -146,6 +158,16 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
 	if (!flight || flight->over)
 		return 0;
+	u32 zero = 0;
+	struct ending *ending = flight->begun ? bpf_map_lookup_elem(&endings, &zero) : 0;
+	if (ending) {
+		ending->begun = flight->begun;
+		ending->issued = flight->issued;
+		ending->completed = now;
+		if (bytes >= rq->__data_len)
+			bpf_map_delete_elem(&flights, &key);
+		return 0;
+	}
 	flight->completed = now;
 	flight->own_completed = bpf_ktime_get_ns() - now;
 	return 0;
@@ -159,6 +181,10 @@ int BPF_PROG(waking, struct task_struct *task)
 		return 0;
 	u64 now = bpf_ktime_get_ns(), key = thread->request;
 	thread->woken = now;
+	u32 zero = 0;
+	struct ending *ending = bpf_map_lookup_elem(&endings, &zero);
+	if (ending && now - ending->completed < AT_ONCE && thread->off == SLEEPS && BPF_CORE_READ_BITFIELD(task, in_iowait))
+		thread->held = *ending;
 	if (thread->phase != ASLEEP && thread->phase != ASKED)
 		return 0;
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
@@ -189,6 +215,8 @@ int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_stru
 			thread->phase = WOKEN;
 		if (thread->phase == IN_SYSCALL || thread->phase == ASLEEP)
 			thread->sleeps++;
+		else if (thread->phase == AWAKE_AGAIN)
+			thread->other_sleeps++;
 	}
 	thread = thread_of(next);
 	if (!thread || thread->phase == IDLE || thread->off == RUNS)

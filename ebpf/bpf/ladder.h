@@ -27,7 +27,8 @@ enum point {
 enum class {
 	ONE_READ,     /* one read call, one request, slept until it was done */
 	NO_READ,      /* no read call and no request: found in the engine's cache or memtable */
-	SEVERAL,      /* more than one read call or request, or requests of page faults alone or of io_uring's workers */
+	SEVERAL,      /* more than one read call or request, more sleeps in a read call than for its request, or requests of page
+		       * faults alone, of io_uring's workers, or that an IO limit held back */
 	NO_REQUEST,   /* one read call without a request of its own, and no sleep: page cache */
 	FOREIGN,      /* one read call without a request of its own that slept: another thread asked for the data */
 	AWAKE,        /* the request was done before the thread slept */
@@ -41,6 +42,7 @@ enum part {
 	PART_BEFORE,  /* on a CPU, before the first read call */
 	PART_READER,  /* on a CPU in a file reader, outside of its read calls */
 	PART_CALL,    /* on a CPU in a read call */
+	PART_THROTTLE, /* asleep while an IO limit of its control group held its request back */
 	PART_QUEUE,   /* asleep until its request was handed to the driver */
 	PART_DEVICE,  /* then until that was done */
 	PART_WAKE,    /* then until it was woken */
@@ -108,6 +110,11 @@ const volatile u32 sample = 1;      /* one query in so many */
 #define ASYNC_CALLS_KNOWN 2
 const volatile s64 async_calls[ASYNC_CALLS_KNOWN] = { -1, -1 };
 
+/* A request that was held back: when its turn came, when the driver had it, when it was done. */
+struct ending {
+	u64 begun, issued, completed;
+};
+
 struct thread {
 	u64 at[POINTS];
 	u64 own[STAGES]; /* ns that the programs themselves ran within each stage */
@@ -143,6 +150,9 @@ struct thread {
 	u32 off;     /* it has none: `enum off` */
 	u32 reader_calls;
 	u32 waited;  /* requests that a wait of it ended with */
+	u32 other_sleeps; /* in the read call, after it slept for its request */
+	u32 held_back;    /* requests of it that were */
+	struct ending held; /* the one that it was woken by */
 };
 
 enum off { RUNS, SLEEPS, PREEMPTED };
@@ -154,12 +164,16 @@ struct flight {
 	u64 own_completed;
 	u32 owner; /* the thread, by the kernel's own number */
 	u32 over;  /* its address is another request's by now */
+	u64 begun; /* of one that was held back: nobody knows whose until it ends */
 };
 
 TASK_MAP(threads, struct thread);
 MAP(flights, HASH, 16384, u64, struct flight);
 MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
 MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
+
+/* The last request on this CPU that was held back, once it is done. */
+MAP(endings, PERCPU_ARRAY, 1, u32, struct ending);
 
 /* Requests of followed reads by disk: major << 32 | minor. */
 MAP(devices, PERCPU_HASH, 256, u64, u64);

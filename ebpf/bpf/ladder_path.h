@@ -38,6 +38,15 @@ static __always_inline void add_wait(struct thread *thread, u32 owner, u64 left,
 		/* Woken for another reason: it will find its read undone and sleep again. */
 		issued = under_way_issued ? under_way_issued : woken;
 		completed = woken;
+	} else if (thread->held.completed > left && thread->held.completed <= woken) {
+		u64 begun = thread->held.begun < left ? left : thread->held.begun;
+		thread->parts[PART_THROTTLE] += begun - left;
+		left = begun;
+		issued = thread->held.issued;
+		completed = thread->held.completed;
+		thread->held_back++;
+		thread->waited++;
+		ADD(thread->requests, 1);
 	} else {
 		thread->parts[PART_SLEEP] += woken - left;
 		return;
@@ -59,6 +68,7 @@ static __always_inline void arrived(struct task_struct *task, struct thread *thr
 	thread->without_cpu += now - left;
 	thread->got = now;
 	thread->woken = 0;
+	thread->held.completed = 0;
 	thread->off = RUNS;
 }
 
@@ -165,7 +175,8 @@ static __always_inline void begin_parts(struct thread *thread, u64 now)
 	thread->part = PART_BEFORE;
 	thread->off = RUNS;
 	thread->reader = 0;
-	thread->reader_calls = thread->waited = 0;
+	thread->reader_calls = thread->waited = thread->other_sleeps = thread->held_back = 0;
+	thread->held.completed = 0;
 }
 
 static __always_inline void add_to(u32 counter, u64 n)

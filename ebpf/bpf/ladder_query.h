@@ -47,7 +47,8 @@ static __always_inline enum class class_of(struct thread *thread)
 {
 	if (!thread->reads)
 		return thread->requests ? SEVERAL : NO_READ;
-	if (thread->reads > 1 || thread->requests > 1 || thread->workers)
+	if (thread->reads > 1 || thread->requests > 1 || thread->workers || thread->held_back ||
+	    thread->other_sleeps)
 		return SEVERAL;
 	if (!thread->requests)
 		return thread->sleeps ? FOREIGN : NO_REQUEST;

@@ -33,6 +33,7 @@ struct thread {
 	u64 got;   /* when it got its CPU; 0: before we looked */
 	u64 ran_ns;
 	u64 cpu_ns; /* by the scheduler, when it left its CPU last */
+	u64 before_ns; /* in state BEFORE, where there was no room for a sum of it: user space knows the stack */
 	u64 kernel, user, waker_kernel, waker_user;
 	struct futex futex;
 	u32 voluntary, involuntary;
@@ -104,6 +105,10 @@ static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 
 	if (sum) {
 		__sync_fetch_and_add(&sum->ns, ns);
 		__sync_fetch_and_add(&sum->count, 1);
+		return;
+	}
+	if (state == BEFORE) {
+		thread->before_ns += ns;
 		return;
 	}
 	lose(LOST_SUM);

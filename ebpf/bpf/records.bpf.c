@@ -24,7 +24,7 @@ static __always_inline void faults_since(struct task_struct *task, u32 *min_flt,
 static __always_inline void begin(struct task_struct *task, struct thread *thread, u64 now)
 {
 	struct record *record = &thread->record;
-	thread->since = thread->woken = thread->other = 0;
+	thread->since = thread->woken = thread->other = thread->held = 0;
 	thread->got = now;
 	thread->requests = thread->waits = thread->spans = thread->depth = thread->waker = 0;
 	__builtin_memset(thread->flights, 0, sizeof(thread->flights));
@@ -200,6 +200,13 @@ int BPF_PROG(io_start, struct request *rq)
 		charge(thread, now);
 		return 0;
 	}
+	if (gate != SHUT && sends_held_back(task)) {
+		u64 key = (u64)rq;
+		struct flight flight = { .begun = bpf_ktime_get_ns() };
+		if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
+			lose(LOST_REQUEST);
+		return 0;
+	}
 	struct task_struct *submitter = gate == SHUT ? 0 : submitter_of(task);
 	if (!submitter)
 		return 0;
@@ -235,12 +242,23 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	u64 now = bpf_ktime_get_ns(), key = (u64)rq;
 	u32 zero = 0;
 	give_back(rq, bytes);
-	u64 *completed = bpf_map_lookup_elem(&completions, &zero);
-	if (completed)
-		*completed = now;
+	struct ending *ending = bpf_map_lookup_elem(&endings, &zero);
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (flight)
-		flight->completed = now;
+	if (ending) {
+		ending->completed = now;
+		ending->begun = flight ? flight->begun : 0;
+	}
+	if (!flight)
+		return 0;
+	flight->completed = now;
+	if (ending && flight->begun) {
+		ending->issued = flight->issued;
+		ending->beside = flight->beside;
+		ending->device = device_of(rq);
+		ending->bytes = rq->__data_len;
+		if (bytes >= rq->__data_len)
+			bpf_map_delete_elem(&flights, &key);
+	}
 	return 0;
 }
 

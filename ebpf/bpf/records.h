@@ -82,7 +82,7 @@ struct span {
 	u64 other;
 	struct futex futex;
 	u32 who; /* a wait's waker; of a request its bytes */
-	u16 kind, state;
+	u16 kind, state; /* of a request: 1 where an IO limit held it back */
 };
 
 /* As it is sent, with as many spans as there are. */
@@ -106,6 +106,7 @@ struct thread {
 	u64 got;    /* when it got its CPU last, or began */
 	u64 woken;  /* when it was woken last, which may be before it left its CPU */
 	u64 other;
+	u64 held;   /* when the last of its requests that was held back ended */
 	u64 cpu_ns; /* by the scheduler, when it left its CPU last */
 	u64 kernel, user;
 	struct futex futex;
@@ -125,7 +126,14 @@ struct thread {
 struct flight {
 	u64 issued, completed;
 	u64 beside; /* requests of the device at its issue */
+	u64 begun;  /* of one that an IO limit held back: nobody knows whose until it ends */
 	u32 owner; /* the thread, by the kernel's own number */
+};
+
+/* The last request that completed on a CPU, whoever asked for it; begun: 0 where it was not held back. */
+struct ending {
+	u64 completed, begun, issued, beside, device;
+	u32 bytes;
 };
 
 TASK_MAP(threads, struct thread);
@@ -146,8 +154,7 @@ MAP(devices, HASH, 256, u64, struct busy);
 MAP(taken_requests, HASH, 65536, u64, struct taken);
 MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
 MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
-/* When the last request on this CPU completed, whoever asked for it. */
-MAP(completions, PERCPU_ARRAY, 1, u32, u64);
+MAP(endings, PERCPU_ARRAY, 1, u32, struct ending);
 
 /* Its size is the loader's to set. */
 struct {
@@ -162,9 +169,6 @@ volatile u64 opened_at = 0;
 volatile u64 slow_ns = 0;
 volatile u32 one_in = 0; /* of those below slow_ns; 0: all */
 u64 losses[LOSSES] = {};
-
-/* A completion wakes its waiter in the same interrupt: within so many ns. */
-#define AT_ONCE 100000
 
 static __always_inline void lose(u32 what)
 {

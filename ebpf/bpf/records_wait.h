@@ -181,6 +181,30 @@ static __always_inline void asked(struct task_struct *task, struct thread *threa
 		thread->flights[n] = key;
 }
 
+/* A request that was held back, and whose end wakes the thread, is the one that it waits for. */
+static __always_inline void waited_for(struct thread *thread, struct ending *ending)
+{
+	u32 place;
+	if (thread->held == ending->completed)
+		return;
+	thread->held = ending->completed;
+	ADD(thread->record.bytes, ending->bytes);
+	struct span *span = new_span(thread, &place);
+	if (!span) {
+		thread->record.requests_beyond++;
+		return;
+	}
+	__builtin_memset(span, 0, sizeof(*span));
+	span->at[0] = ending->begun;
+	span->at[1] = ending->issued;
+	span->at[2] = ending->completed;
+	span->kernel = ending->device;
+	span->other = ending->beside;
+	span->who = ending->bytes;
+	span->kind = REQUEST;
+	span->state = 1;
+}
+
 static __always_inline void woken(struct task_struct *task, struct thread *thread)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -189,8 +213,10 @@ static __always_inline void woken(struct task_struct *task, struct thread *threa
 	thread->waker = current_ids().tid;
 	/* Woken while requests of its own are or may be under way, it may be for another reason. */
 	u32 own = collect(thread, task->pid, false) + thread->record.requests_beyond;
-	u64 *completed = own ? 0 : bpf_map_lookup_elem(&completions, &zero);
-	thread->other = completed && *completed && now - *completed < AT_ONCE ? *completed : 0;
+	struct ending *ending = own ? 0 : bpf_map_lookup_elem(&endings, &zero);
+	thread->other = ending && now - ending->completed < AT_ONCE ? ending->completed : 0;
+	if (thread->other && ending->begun && thread->since && thread->state == IO)
+		waited_for(thread, ending);
 	charge(thread, now);
 }
 

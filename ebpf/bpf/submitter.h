@@ -2,7 +2,7 @@
 /* Whose request a worker of io_uring makes: each thread that submits has workers of its own. */
 #pragma once
 
-#include "common.h"
+#include "held_back.h"
 
 struct io_wq {
 	struct task_struct *task;
@@ -11,10 +11,6 @@ struct io_wq {
 struct io_worker {
 	struct io_wq *wq; /* before Linux 6.4 one structure further */
 } __attribute__((preserve_access_index));
-
-/* Of Linux 6.2. */
-extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
-extern void bpf_task_release(struct task_struct *task) __ksym __weak;
 
 #define PF_IO_WORKER 0x10
 

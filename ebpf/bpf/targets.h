@@ -3,25 +3,36 @@
  * created, so that a number that is given to another process is not taken for it: the end of a process may go unseen. */
 #pragma once
 
-#include "common.h"
+#include "held_back.h"
 
 /* tgid in the loader's pid namespace -> start_time, 0 until it is first seen */
 MAP(targets, HASH, 16384, u32, u64);
 
+/* Their control groups, by id, but for the root: of a bio that a limit held back the group alone says whose it is. */
+MAP(target_groups, HASH, 1024, u64, u32);
+
 u64 targets_ended = 0;
 u64 targets_lost = 0; /* children that did not fit into the map */
 
-/* Whether the current task is of one of them; tgid: its own. */
-static __always_inline int is_target(u32 tgid)
+/* Whether a task is of one of them; tgid: its own. */
+static __always_inline int is_target(struct task_struct *task, u32 tgid)
 {
 	u64 *start = tgid ? bpf_map_lookup_elem(&targets, &tgid) : 0;
 	if (!start)
 		return 0;
 	/* By loads: this runs at each request. */
-	u64 own = bpf_get_current_task_btf()->group_leader->start_time;
+	u64 own = task->group_leader->start_time;
 	if (!*start)
 		*start = own;
 	return *start == own;
+}
+
+static __always_inline bool is_of_target_group(struct bio *bio)
+{
+	if (!bio || !bpf_core_field_exists(bio->bi_blkg))
+		return false;
+	u64 id = BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id);
+	return bpf_map_lookup_elem(&target_groups, &id);
 }
 
 SEC("?tp_btf/sched_process_fork")
@@ -29,7 +40,7 @@ int BPF_PROG(target_forks, struct task_struct *parent, struct task_struct *child
 {
 	u64 unknown = 0;
 	u32 tgid = ids_of(parent).tgid;
-	if (!is_target(tgid))
+	if (!is_target(parent, tgid))
 		return 0;
 	u32 born = ids_of(child).tgid;
 	if (born && born != tgid && bpf_map_update_elem(&targets, &born, &unknown, BPF_ANY))

@@ -41,6 +41,9 @@ static __always_inline int is_target(struct task_struct *task)
 #define TASK_STOPPED_OR_TRACED (4 | 8)
 #define TASK_DEAD 0x80
 
+/* A completion wakes its waiter in the same interrupt: within so many ns. */
+#define AT_ONCE 100000
+
 /* Whether a thread switched out to sleep need not any more: it was woken (or has a signal) since it decided to. */
 static __always_inline int woken_meanwhile(struct task_struct *prev, u32 state)
 {

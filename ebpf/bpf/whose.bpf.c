@@ -13,26 +13,53 @@ static __always_inline u32 submitter_of(struct task_struct *task, u32 tgid)
 {
 	if (task->flags & PF_KTHREAD)
 		return KERNEL;
-	return is_target(tgid) ? PROCESS : OTHERS;
+	return is_target(task, tgid) ? PROCESS : OTHERS;
+}
+
+/* Of a request that was held back the thread that waits for it is known, or its group alone. Whom to release. */
+static __always_inline struct task_struct *find_waiter(struct flight *flight, struct bio *bio)
+{
+	struct task_struct *task = waiter_of(bio);
+	lose(HELD_BACK);
+	if (!task) {
+		flight->submitter = is_of_target_group(bio) ? PROCESS : OTHERS;
+		return 0;
+	}
+	struct ids ids = ids_of(task);
+	flight->tid = ids.tid;
+	flight->tgid = ids.tgid;
+	flight->submitter = submitter_of(task, ids.tgid);
+	bpf_probe_read_kernel_str(flight->comm, sizeof(flight->comm), task->comm);
+	return task;
 }
 
 /* issued: it waits in no queue */
 static __always_inline void begin(void *ctx, u64 key, struct bio *bio, struct gendisk *disk, u32 flags, u32 bytes,
 				  bool issued)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct ids ids = current_ids();
 	struct flight flight = {
 		.started = bpf_ktime_get_ns(),
 		.flags = flags,
 		.bytes = bytes,
-		.submitter = submitter_of(bpf_get_current_task_btf(), ids.tgid),
 		.tid = ids.tid,
 		.tgid = ids.tgid,
 	};
 	if (issued)
 		flight.issued = flight.started;
 	bpf_get_current_comm(flight.comm, sizeof(flight.comm));
-	find_file(&flight, bio, disk);
+	struct task_struct *waiter = 0;
+	if (sends_held_back(task))
+		waiter = find_waiter(&flight, bio);
+	else
+		flight.submitter = submitter_of(task, ids.tgid);
+	if (waiter) {
+		find_file(&flight, bio, disk, waiter);
+		bpf_task_release(waiter);
+	} else {
+		find_file(&flight, bio, disk, task);
+	}
 	u32 each = (flags & REQ_OP_MASK) == REQ_OP_READ ? stack_each_read : stack_each_other;
 	/* Stacks are named by the mappings of one process. */
 	if (each && gate && ids.tgid == target_tgid && flight.submitter == PROCESS && bpf_get_prandom_u32() % each == 0)

@@ -36,6 +36,7 @@ enum tally {
 	NEGATIVE,    /* an end before its start: clocks of two CPUs */
 	REQUEUED,    /* handed back by the driver, and issued again later */
 	MERGED,      /* merged into another request, which counts for both */
+	HELD_BACK,   /* by an IO limit of a control group, before it began here */
 	TALLIES,
 };
 
@@ -206,8 +207,9 @@ static __always_inline struct inode *host_of(struct bio *bio, struct flight *fli
 	return host;
 }
 
-/* Gives a request to a file; disk: that it goes to. In the thread that sends it. */
-static __always_inline void find_file(struct flight *flight, struct bio *bio, struct gendisk *disk)
+/* Gives a request to a file; disk: that it goes to; task: that made it. */
+static __always_inline void find_file(struct flight *flight, struct bio *bio, struct gendisk *disk,
+				      struct task_struct *task)
 {
 	u32 operation = flight->flags & REQ_OP_MASK;
 	flight->found = NO_DATA;
@@ -223,7 +225,7 @@ static __always_inline void find_file(struct flight *flight, struct bio *bio, st
 	if (super && BPF_CORE_READ(super, s_magic) == BDEVFS_MAGIC)
 		return;
 	struct gendisk *under = super ? BPF_CORE_READ(super, s_bdev, bd_disk) : 0;
-	struct direct *direct = bpf_task_storage_get(&directs, bpf_get_current_task_btf(), 0, 0);
+	struct direct *direct = bpf_task_storage_get(&directs, task, 0, 0);
 	if (direct && !direct->left)
 		direct = 0;
 	/* A file's page within a direct call is what the caller reads into, such as the page cache above a loop device. */

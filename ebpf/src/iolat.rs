@@ -31,7 +31,7 @@ const STAGES: usize = Stage::STAGES.0 as usize;
 const SLOTS: usize = OPERATIONS.len() * OWNERS.len() * STAGES;
 /// The tallies: what was lost, and what merely happened.
 const LOSSES: [&str; 6] = names!(tally[0..REQUEUED]: LOST_START LOST_KIND NO_START NO_END NEGATIVE OVERFLOW);
-const FACTS: [&str; 2] = names!(tally[6..TALLIES]: REQUEUED MERGED);
+const FACTS: [&str; 3] = names!(tally[6..TALLIES]: REQUEUED MERGED HELD_BACK);
 const SETTLE: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
@@ -201,7 +201,7 @@ pub fn run(options: &IolatOptions) -> Result<(), Failure> {
         let loaded = load(options, &device, &flags, *way, &mut storage);
         match loaded {
             Ok(mut skeleton) => {
-                options.targets.enter(&skeleton.maps.targets, &processes)?;
+                options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
                 return measure(options, &device, &flags, *way, &mut skeleton);
             }
             // The first way is the one whose refusal says most.

@@ -19,6 +19,7 @@ mod device;
 mod exits;
 mod histogram;
 mod instructions;
+mod io_group;
 mod iolat;
 mod kernel_flags;
 mod ladder;

@@ -196,10 +196,10 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     for (key, sum) in entries(&maps.sums)? {
         sums.insert(Key::new(&key), sum);
     }
-    let told = State::ALL.into_iter().map(Some).chain([None]);
-    for (state, (ns, count)) in told.zip(bss.lost_ns.into_iter().zip(bss.lost_count)) {
+    for (state, (ns, count)) in State::ALL.into_iter().zip(bss.lost_ns.into_iter().zip(bss.lost_count)) {
         if count > 0 {
             // Where time goes whose sum could not be kept.
+            let state = Some(state);
             let lost = Key { tid: options.pid, state, kernel: NOT_KEPT, user: NOT_KEPT, ..Key::default() };
             sums.insert(lost, Sum { ns, count });
         }

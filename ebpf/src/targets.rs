@@ -6,6 +6,7 @@ use std::fs;
 use clap::Args;
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
+use crate::io_group::io_group;
 use crate::refusal::OrRefused;
 use observer::{Failure, Process};
 use recording::parse::{self, Stat};
@@ -58,8 +59,16 @@ impl TargetOptions {
 
     /// Puts the processes into the programs' set. The programs are attached already, so that none that ends is missed;
     /// one whose number was given to another process since `processes` is refused.
-    pub fn enter(&self, map: &impl MapCore, started: &[(u32, u64)]) -> Result<(), Failure> {
+    pub fn enter(
+        &self,
+        map: &impl MapCore,
+        groups: &impl MapCore,
+        started: &[(u32, u64)],
+    ) -> Result<(), Failure> {
         for (pid, time) in started {
+            if let Some(group) = io_group(*pid) {
+                groups.update(&group.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).or_refused()?;
+            }
             map.update(&pid.to_ne_bytes(), &0u64.to_ne_bytes(), MapFlags::ANY).or_refused()?;
             if start_time(*pid) != Some(*time) {
                 map.delete(&pid.to_ne_bytes()).ok();

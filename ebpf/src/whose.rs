@@ -36,7 +36,7 @@ const SUBMITTERS: [&str; 3] = names!(submitter[0..SUBMITTERS]: OTHERS PROCESS KE
 /// The tallies: what was lost, and what merely happened.
 const LOSSES: [&str; 9] = names!(tally[0..REQUEUED]:
     LOST_START LOST_RECORD LOST_NAME LOST_DIRECT LOST_STACK NO_STACK NO_START NO_END NEGATIVE);
-const FACTS: [&str; 2] = names!(tally[9..TALLIES]: REQUEUED MERGED);
+const FACTS: [&str; 3] = names!(tally[9..TALLIES]: REQUEUED MERGED HELD_BACK);
 /// Writes and discards are fewer, and each is larger.
 const OTHERS_MORE_OFTEN: u32 = 8;
 const SETTLE: Duration = Duration::from_millis(100);
@@ -162,7 +162,7 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     });
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
-    options.targets.enter(&skeleton.maps.targets, &processes)?;
+    options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
     measure(options, &device, &flags, direct, &mut skeleton)
 }
 

@@ -31,6 +31,8 @@ class Category:
     """A row of a view: share in percent of all weight; samples None where they were not counted.
 
     interval: of the share, in percent, by bootstrap over the seconds of the window; None where they are too few
+    bounds: between which the share of what really ran must be, in percent, whichever samples hold stolen time; None
+            where next to nothing was stolen
     us_per_query, us_per_read: that share of the CPU of a query, and of a storage read; None where it is not known
     """
 
@@ -42,6 +44,7 @@ class Category:
     interval: Interval | None = None
     us_per_query: float | None = None
     us_per_read: float | None = None
+    bounds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ class IoLatency:
     start_ns, end_ns: the window, CLOCK_MONOTONIC
     losses:    events that were not counted, by reason; all 0 in a sound result
     facts:     what merely happened: `requeued` (the driver's queue was full), `merged`, `processes_ended`, `unfinished`
-               (begun and not ended when the window closed)
+               (begun and not ended when the window closed), `held_back` (of the process's group, by its IO limit)
     diskstats: None where the kernel does not count for this device
     """
 

@@ -72,6 +72,7 @@ PLACES: dict[str, str] = {
     "before": "on a CPU before the first read call",
     "reader": "on a CPU in the file reader, around its read calls",
     "call": "on a CPU in read calls",
+    "throttle": "asleep while an IO limit of its control group held its request back",
     "queue": "asleep until its request was handed to the driver",
     "device": "then until the device had done it",
     "wake": "then until the thread was woken",
@@ -96,7 +97,7 @@ _KINDS = {"get": "Gets", "multiget": "MultiGets", "seek": "Seeks", "query": "que
 CLASSES: dict[str, str] = {
     "one_read": "slept for one read of one request: the ladder",
     "no_read": "answered from memtable or block cache",
-    "several": "several read calls or requests, or requests of page faults or io_uring's workers",
+    "several": "several read calls or requests, or those of page faults, io_uring's workers or an IO limit",
     "no_request": "a read without a request: page cache",
     "foreign": "slept for a request of another thread's, or of before the query",
     "awake": "request done before the thread slept",
@@ -180,7 +181,8 @@ class QueryParts:
 
     reads, requests: of them all; not_waited: of the requests, those that no wait of the thread ended with: done while
                      it ran, or before another one of the same wait
-    parts:           by PLACES, in order, each of every query; they add up to the class, for a thread is in one place
+    parts:           by PLACES, in order, each of every query; they add up to the class, for a thread is in one place.
+                     `throttle` is left out where no request was held back
     """
 
     reads: int

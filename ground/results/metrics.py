@@ -113,15 +113,15 @@ METRICS: Mapping[str, Metric] = {
             "bgPer", "CPU of flushes and compactions, us per query; where something writes", "background_us", "queries",
             "us", absent="nothing was flushed or compacted in it", title="CPU of flushes and compactions",
         ),
-        Metric("usPerRead", "user CPU, us per storage read", "user_us", "reads", "us"),
-        Metric("syPerRead", "system CPU, us per storage read", "system_us", "reads", "us"),
+        Metric("usPerRead", "user CPU, us per storage read", "user_us", "own_reads", "us"),
+        Metric("syPerRead", "system CPU, us per storage read", "system_us", "own_reads", "us"),
         Metric(
-            "cpuPerRead", "CPU, us per storage read", "cpu_us", "reads", "us", headline=True,
+            "cpuPerRead", "CPU, us per storage read", "cpu_us", "own_reads", "us", headline=True,
             title="CPU of a storage read",
         ),
         Metric(
-            "readsPerQuery", "storage reads per query", "reads", "queries", digits=3, headline=True,
-            title="storage reads a query",
+            "readsPerQuery", "storage reads per query: the process's own, by its account of bytes", "own_reads",
+            "queries", digits=3, headline=True, title="storage reads a query",
         ),
         Metric(
             "reqsz", "KiB per storage read", "read_kib", "reads", "KiB", headline=True, title="size of a storage read",
@@ -181,6 +181,8 @@ _FEW_IOPS = 100
 _OWN_READS = 0.5
 # Of a target's CPU: below, what ended between two looks changes no figure.
 MOST_ENDED = 0.01
+# The reads of the device, everybody's and the process's.
+_OF_READS = ("reads", "own_reads")
 # Figures of a target whose queries nothing counts.
 _UNCOUNTED = ("iops", "stealPct")
 
@@ -215,6 +217,7 @@ def sums_of(windows: Iterable[Window], threads: int) -> dict[str, float]:
         "thread_us": threads * 1e6 * seconds,
         "queries": total(lambda of: of.queries or 0.0),
         "reads": total(lambda of: of.storage_reads),
+        "own_reads": total(lambda of: of.storage_reads * of.own_part),
         "read_us": total(lambda of: of.storage_read_ms) * 1e3,
         "read_kib": total(lambda of: of.storage_read_bytes) / 1024,
         "cpu_us": total(lambda of: query_cpu(of).cpu_ns) / 1e3,
@@ -233,6 +236,11 @@ def ratio_of(name: str, sums: Mapping[str, float]) -> float:
     return sums[one.part] / sums[one.per] if sums[one.per] else 0.0
 
 
+def per_read(name: str) -> bool:
+    """Whether it is a figure of a storage read."""
+    return METRICS[name].per in _OF_READS
+
+
 def few_reads(reads_per_query: float) -> bool:
     """Whether figures per storage read are left out."""
     return reads_per_query < _FEW_READS
@@ -246,13 +254,12 @@ def window_metrics(windows: Iterable[Window], threads: int) -> dict[str, float]:
     sums = sums_of([window for window in windows if window.counters.queries], threads)
     if not sums["queries"] or not sums["seconds"]:
         return {}
-    few = few_reads(sums["reads"] / sums["queries"])
     return {
         name: ratio_of(name, sums)
         for name, one in METRICS.items()
         if one.part
         and name != "cores"
-        and not (few and one.per == "reads")
+        and not (per_read(name) and few_reads(sums[one.per] / sums["queries"]))
         and not (name == "bgPer" and not sums["background_us"])
     }
 
@@ -272,7 +279,7 @@ def metrics_of(record: RunRecord, windows: Iterable[Window]) -> dict[str, float]
     own = sum(window.counters.process_read_bytes for window in windows)
     if own < _OWN_READS * 1024 * sums["read_kib"]:
         # The device's reads are others': they say nothing of this target.
-        for name in [name for name in metrics if name == "readsPerQuery" or METRICS[name].per == "reads"]:
+        for name in [name for name in metrics if name == "readsPerQuery" or per_read(name)]:
             if name != "io.lat":
                 del metrics[name]
     if sums["seconds"]:
@@ -291,7 +298,7 @@ def _without_queries(sums: Mapping[str, float]) -> dict[str, float]:
     metrics = {name: ratio_of(name, sums) for name in _UNCOUNTED}
     # Fewer, and they are none of what it does.
     if metrics["iops"] >= _FEW_IOPS:
-        metrics |= {name: ratio_of(name, sums) for name, one in METRICS.items() if one.per == "reads"}
+        metrics |= {name: ratio_of(name, sums) for name in METRICS if per_read(name) and sums[METRICS[name].per]}
     return metrics
 
 

@@ -26,6 +26,8 @@ __all__ = (
     "read_wall_clock",
 )
 
+# What a thread waits in that has nothing to do: nobody delays it.
+_WITHOUT_WORK = ("condition", "join", "futex", "sleep")
 # Beyond this the parts do not make up the whole, and something was not seen.
 _TOLERANCE = 0.02
 # What its programs miss by their nature, as a share of all waits; an error above that.
@@ -69,9 +71,10 @@ class Thread:
 
     @property
     def is_idle(self) -> bool:
-        """On a CPU below 1 % of its time, and off it less than 10 times a second: a pool's thread without work, a main
-        thread that waits for others. A thread on a slow disk is not."""
-        return self.ran_ns * 100 < self.life_ns and self.voluntary * 1e8 < self.life_ns
+        """In the states of a thread without work 99 % of its time, and off its CPU less than 10 times a second: a
+        pool's thread, a main thread that waits for others. One that waits for a CPU, a lock or a disk is not."""
+        without_work = sum(self.off_ns.get(state, 0) for state in _WITHOUT_WORK)
+        return (self.life_ns - without_work) * 100 < self.life_ns and self.voluntary * 1e8 < self.life_ns
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ __all__ = (
 _T = TypeVar("_T", "Pmp", "Locks")
 
 SCHEMA = 1
+# Of the rate that was asked for.
+_REACHED = 0.9
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ class Pmp:
                a disk meanwhile the same as `held`
     whole_process: a stop stops all threads at once (gdb), not one thread
     cpu_ns:    CPU time of the sampler itself
-    activity:  None where the sampler was not driven by ioflame
+    activity:  None where the sampler was not driven by ioflame; of the threads that were there at both edges:
+    reached_hz: samples a second and thread; unseen: how many have none. None as `activity`
     """
 
     schema: int
@@ -157,6 +160,23 @@ class Pmp:
     notes: list[str] = field(default_factory=list)
     whole_process: bool = False
     activity: Activity | None = None
+    reached_hz: float | None = None
+    unseen: int | None = None
+
+    @property
+    def rate_words(self) -> str:
+        """`10 a second and thread`, with what was asked for where it was not reached, and the threads unseen."""
+        if self.reached_hz is None:
+            return f"{self.hz:g} a second and thread asked for"
+        words = f"{self.reached_hz:.3g} a second and thread"
+        if self.is_slow:
+            words += f" ({self.hz:g} asked for)"
+        return words + (f", {self.unseen:,} more threads without a sample" if self.unseen else "")
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the rate that was asked for was not reached."""
+        return self.reached_hz is not None and self.reached_hz < _REACHED * self.hz
 
     @property
     def seconds(self) -> float:

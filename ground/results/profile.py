@@ -244,6 +244,10 @@ class Folded:
         rows = [row["name"] for row in found.report["rows"]]
         return ((rows[row], anchor) for row, anchor in zip(found.row, found.anchor, strict=True))
 
+    def labels(self, view: str) -> list[tuple[str, str]]:
+        """Name and label of each category of a view, in the order of its rules."""
+        return [(row["name"], row["label"]) for row in self.views[view].report["rows"]]
+
     def of_threads(self, tids: Collection[int]) -> Folded:
         """The profile of these threads alone: their stacks, slices, and tables of the views."""
         return self._of([i for i, thread in enumerate(self.stacks.thread) if self.threads.tid[thread] in tids])

@@ -22,13 +22,13 @@ __all__ = (
 # The parts of a query's time, in the order of the file. The states of the waits subdivide `blocked`.
 PARTS = (
     "on_cpu", "run_queue", "block_queue", "device", "wake_up", "others_device", "unknown_io", "page_fault", "blocked",
+    "throttle",
 )  # fmt: skip
 ON_CPU, BLOCKED = PARTS.index("on_cpu"), PARTS.index("blocked")
 
 _MAGIC = b"ioflrec\n"
 _SCHEMA = 1
 _START = struct.Struct("<8sII")
-_RECORD = struct.Struct("<4Q9Q5I4HI")
 _SPAN = struct.Struct("<3Q2I4H2I4H")
 _RECORD_FIELDS = (
     "begin_ns", "end_ns", "own_ns", "bytes", "parts", "tid", "weight", "reads", "min_flt", "maj_flt",
@@ -39,6 +39,8 @@ _SPAN_FIELDS = (
     "others_beside", "kib_beside",
 )  # fmt: skip
 _PARTS_AT = 4
+# Of files of before IO limits were seen.
+_FEWER_PARTS = PARTS[:-1]
 _SLOW = 1
 _WAIT, _REQUEST, _SAMPLE = range(3)
 
@@ -223,28 +225,32 @@ def read_query_records(path: Path) -> RecordFile:
         if schema != _SCHEMA:
             raise MeasurementError(f"{path} has schema {schema}; this ioflame reads schema {_SCHEMA}")
         head = json.loads(data[_START.size : begin])
-        _check(head)
-        return RecordFile(list(_records(memoryview(data), begin)), tuple(head["states"]), tuple(head["clocks"]))
+        parts = tuple(head["parts"])
+        if parts not in (PARTS, _FEWER_PARTS):
+            raise ValueError(f"a query has other parts: {', '.join(map(str, parts))}")
+        record = struct.Struct(f"<4Q{len(parts)}Q5I4HI")
+        _check(head, record)
+        return RecordFile(
+            list(_records(memoryview(data), begin, record, len(parts))), tuple(head["states"]), tuple(head["clocks"])
+        )
     except (ValueError, KeyError, TypeError, struct.error) as error:
         raise MeasurementError(f"{path} is no file of records: {error}") from None
 
 
-def _check(head: dict[str, Any]) -> None:
+def _check(head: dict[str, Any], record: struct.Struct) -> None:
     """Whether what is where is what we know. ValueError otherwise."""
-    for name, form, known in (("record", _RECORD, _RECORD_FIELDS), ("span", _SPAN, _SPAN_FIELDS)):
+    for name, form, known in (("record", record, _RECORD_FIELDS), ("span", _SPAN, _SPAN_FIELDS)):
         there = tuple(found[0] for found in head[name]["fields"])
         if there != known or head[name]["bytes"] != form.size:
             raise ValueError(f"a {name} has other fields: {', '.join(map(str, there))}")
-    if tuple(head["parts"]) != PARTS:
-        raise ValueError(f"a query has other parts: {', '.join(map(str, head['parts']))}")
 
 
-def _records(data: memoryview, at: int) -> Iterator[QueryRecord]:
-    record, span, head, each = _RECORD.unpack_from, _SPAN.iter_unpack, _RECORD.size, _SPAN.size
+def _records(data: memoryview, at: int, record: struct.Struct, parts: int) -> Iterator[QueryRecord]:
+    span, head, each = _SPAN.iter_unpack, record.size, _SPAN.size
     make, make_span = QueryRecord, Span._make
-    last = _PARTS_AT + len(PARTS)
+    last, absent = _PARTS_AT + parts, (0,) * (len(PARTS) - parts)
     while at < len(data):
-        found = record(data, at)
+        found = record.unpack_from(data, at)
         begin_ns, end_ns, own_ns, size = found[:_PARTS_AT]
         tid, weight, reads, min_flt, maj_flt, flags, spans, waits, requests, sampled = found[last:]
         at += head
@@ -252,7 +258,7 @@ def _records(data: memoryview, at: int) -> Iterator[QueryRecord]:
         if end > len(data):
             raise ValueError("its last record is cut short")
         yield make(
-            begin_ns, end_ns, own_ns, size, found[_PARTS_AT:last], tid, weight, reads, min_flt, maj_flt,
+            begin_ns, end_ns, own_ns, size, (*found[_PARTS_AT:last], *absent), tid, weight, reads, min_flt, maj_flt,
             bool(flags & _SLOW),
             tuple(map(make_span, span(data[at:end]))), waits, requests, sampled,
         )  # fmt: skip

@@ -148,6 +148,11 @@ class Counters:
     groups: dict[str, RoleCounters] = field(default_factory=dict)
     operations: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def own_part(self) -> float:
+        """Of the device's reads, those of the process, 0..1, by bytes: requests of others are taken to be as large."""
+        return min(self.process_read_bytes / self.storage_read_bytes, 1.0) if self.storage_read_bytes else 1.0
+
 
 @dataclass
 class Window:

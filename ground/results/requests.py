@@ -104,7 +104,8 @@ class Requests:
     totals:     by operation; rows: how many requests are kept one by one
     losses:     what was not seen or not kept, by reason; all 0 in a sound result
     facts:      what merely happened: `requeued`, `merged`, `processes_ended`, `unfinished` (under way when the window
-                closed), `direct_calls_seen` (0 where this kernel does not show the files of direct IO)
+                closed), `direct_calls_seen` (0 where this kernel does not show the files of direct IO), `held_back`
+                (by the IO limit of a control group)
     diskstats:  None where the kernel does not count for this device
     """
 

@@ -9,8 +9,8 @@ from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "KINDS", "MOST_READS", "P99", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail", "TailGroup", "TailRow", "Threshold",
-    "WorstQuery", "WorstRequest", "WorstWait", "read_tail",
+    "KINDS", "KIND_OF_PART", "MOST_READS", "P99", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail", "TailGroup",
+    "TailRow", "Threshold", "WorstQuery", "WorstRequest", "WorstWait", "read_tail",
 )  # fmt: skip
 
 # The percentile that slow queries begin at, unless another bound is given.
@@ -22,6 +22,7 @@ MOST_READS = 3
 KINDS: dict[str, str] = {
     "on-CPU": "what is left: running, our own programs included",
     "run queue": "woken or preempted, waiting for a CPU",
+    "IO limit": "asleep while an IO limit of its control group held its request back",
     "block queue": "asleep for its own request, until that was handed to the device",
     "device": "then until the device completed it",
     "wake-up": "then until the thread was woken",
@@ -31,6 +32,18 @@ KINDS: dict[str, str] = {
     "lock": "asleep for a lock that another thread has",
     "condition": "asleep for a condition variable",
     "sleep": "another sleep: a timer, a socket, the kernel's own locks",
+}
+# Of the parts of records; `blocked` is split by its waits.
+KIND_OF_PART = {
+    "on_cpu": "on-CPU",
+    "run_queue": "run queue",
+    "throttle": "IO limit",
+    "block_queue": "block queue",
+    "device": "device",
+    "wake_up": "wake-up",
+    "others_device": "device, for another thread",
+    "unknown_io": "IO, unknown",
+    "page_fault": "page fault",
 }
 
 
@@ -108,13 +121,13 @@ class CpuRow:
     """A category's part of the time on the CPU, in us a query: the group's time on the CPU, which is exact, by the
     shares of its samples.
 
-    gap: slow less median, with its interval by blocks of 250 ms
+    gap: slow less median, with its interval by blocks of 250 ms; None where these are too few
     """
 
     category: str
     tail_us: float
     median_us: float
-    gap: Interval
+    gap: Interval | None
 
 
 @dataclass(frozen=True)
@@ -199,7 +212,8 @@ class Tail:
     own_us:     of a slow query, and of a median one, in which our programs ran
     lost_slow:  slow queries whose records were lost
     cpu:        the time on the CPU by category; none where samples are too few
-    cpu_samples: of slow, and of median queries
+    cpu_samples: of slow, and of median queries; cpu_disturbed: by durations that include what
+                the samples took
     beside:     what else was under way; strip: the same over the window
     notes:      what limits the figures
     kind:       of the queries: get, multiget, seek ...
@@ -233,6 +247,7 @@ class Tail:
     beside: list[BesideRow] = field(default_factory=list)
     strip: Strip | None = None
     kind: str = "get"
+    cpu_disturbed: bool = False
     schema: int = 1
 
     @property

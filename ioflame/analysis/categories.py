@@ -10,7 +10,7 @@ import msgspec
 from ground.results.categories import Categories
 from ground.results.profile import Folded
 from ioflame.analysis.bootstrap import share_intervals
-from ioflame.analysis.checks.stolen_time import widened
+from ioflame.analysis.checks.stolen_time import share_bounds
 
 __all__ = ("categories_of", "category_file")
 
@@ -24,17 +24,17 @@ def category_file(
     share. `Categories` is what of it is read.
 
     cpu: CPU us of a query and of a storage read, to be shared out among the rows; None where it is not known
-    stolen: the most of the weight that can be stolen time, which no bootstrap knows of
+    stolen: the most of the weight that can be stolen time
     """
     found = profile.views[view]
     rows = [dict(row) for row in found.report["rows"]]
     report = {**found.report, "other_parts": _other_parts(profile, view)}
     for row in rows:
         row["us_per_query"], row["us_per_read"] = (us if us is None else us * row["share"] / 100 for us in cpu)
-    total = found.report["total_weight"]
+        if stolen and found.report["total_weight"]:
+            bounds = share_bounds(row["weight"], found.report["total_weight"], stolen)
+            row["bounds"] = [100 * bound for bound in bounds]
     if profile.slices is None:
-        for row in rows:
-            row["interval"] = widened(None, row["weight"], total, stolen)
         return {**report, "rows": rows}
     slices = [[0] * len(rows) for _ in range(max(profile.slices.slice, default=-1) + 1)]
     columns = profile.slices
@@ -42,7 +42,7 @@ def category_file(
         slices[place][found.row[stack]] += weight
     intervals = share_intervals([slices]) or [None] * len(rows)  # none without any weight
     for row, interval in zip(rows, intervals, strict=True):
-        row["interval"] = widened(interval, row["weight"], total, stolen)
+        row["interval"] = interval
     return {**report, "rows": rows, "slices": slices}
 
 

@@ -6,6 +6,9 @@ plain windows; of a stage of the ladder, its mean over the queries that were fol
 wait, the share of the working threads' time that is in its states, by bootstrap over the threads, times their time per
 query; of the CPU of roles, their share of all CPU in each second; of stalls, their share of each window. Nothing is
 said where the interval does not lie above what the rule calls worth saying.
+
+What an observer saw in a window of its own is carried over to the latency of the plain windows where the workload ran
+at 90 % of their rate; where it did not, the sentence says so, and comes after all that are undisturbed.
 """
 
 from __future__ import annotations
@@ -24,14 +27,14 @@ import msgspec
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
-from ground.results.metrics import cpu_profiled
+from ground.results.metrics import cpu_profiled, window_metrics
 from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord, Window
 from ground.results.states import MARKS
 from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
-from ioflame.analysis.checks.stolen_time import stolen_of, widened
+from ioflame.analysis.checks.stolen_time import stolen_of
 
 __all__ = ("MOST", "FindingRule", "Waits", "findings", "read_rules")
 
@@ -41,6 +44,10 @@ ENOUGH = 0.03
 # Fewer threads give no interval for what a thread waits for.
 _FEWEST_THREADS = 3
 _FEWEST_WINDOWS = 5
+# Of the plain windows' rate: below it a window's figures are not those of the workload.
+_UNDISTURBED = 0.9
+# A mean so many times the median rests on few queries.
+_FAR = 2
 _GENERAL = Path(__file__).with_name("findings.toml")
 _KERNEL = "_[k]"
 _INLINED = "_[i]"
@@ -78,6 +85,28 @@ class Waits:
     queries: float
 
 
+@dataclass(frozen=True)
+class _Carried:
+    """How a window of an observer ran beside the plain ones.
+
+    rate:   its queries a second, of theirs; None where that is not known
+    factor: from a time in the window to that of the plain ones; 1 where it is not carried over
+    """
+
+    rate: float | None
+    factor: float
+
+    @property
+    def is_disturbed(self) -> bool:
+        return self.rate is not None and self.rate < _UNDISTURBED
+
+    @property
+    def words(self) -> str:
+        if self.rate is None or not self.is_disturbed:
+            return ""
+        return f" That window was disturbed: it ran at {100 * self.rate:.0f} % of the plain windows' rate."
+
+
 class _Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     finding: list[FindingRule]
 
@@ -105,16 +134,17 @@ def findings(
     # Once for all rules: it builds every stack anew.
     stacks = list(profile.each_stack()) if profile is not None else []
     stolen = stolen_of(record)
-    found: list[Finding] = []
+    ladder_ran, waits_ran = (_carried(record, kind) for kind in ("ladder", "offcpu"))
+    found: list[tuple[bool, Finding]] = []
     replaced: set[str] = set()
     for general in rules:
         rule = msgspec.structs.replace(general, do=_advised(general.do, advice or {}))
-        one = None
+        one, disturbed = None, False
         match rule.kind:
             case "stage" if ladder is not None:
-                one = _of_stage(rule, ladder)
+                one, disturbed = _of_stage(rule, ladder, ladder_ran, record), ladder_ran.is_disturbed
             case "wait" if waits is not None:
-                one = _of_wait(rule, waits)
+                one, disturbed = _of_wait(rule, waits, waits_ran), waits_ran.is_disturbed
             case "role":
                 one = _of_roles(rule, record, series)
             case "held_back":
@@ -124,9 +154,22 @@ def findings(
             case "category" if profile is not None and cpu is not None and rule.view in profile.views:
                 one = _of_stacks(rule, profile, _categories_of(rule, profile), cpu, stolen)
         if one is not None:
-            found.append(one)
+            found.append((disturbed, one))
             replaced.update(rule.instead_of)
-    return sorted((one for one in found if one.name not in replaced), key=lambda one: -one.us.estimate)[:MOST]
+    kept = [(disturbed, one) for disturbed, one in found if one.name not in replaced]
+    return [one for _, one in sorted(kept, key=lambda kept: (kept[0], -kept[1].us.estimate))][:MOST]
+
+
+def _carried(record: RunRecord, kind: str) -> _Carried:
+    """Of the windows of an observer. A rate that was counted once is that of all windows."""
+    plain, seen = (
+        window_metrics([window for window in record.windows if window.kind == one], record.threads).get("qps")
+        for one in ("plain", kind)
+    )
+    if not plain or not seen or (record.target is not None and record.target.count_sampled):
+        return _Carried(None, 1.0)
+    rate = seen / plain
+    return _Carried(rate, rate if rate >= _UNDISTURBED else 1.0)
 
 
 def _frames_of(rule: FindingRule, stacks: Sequence[FoldedStack]) -> list[str]:
@@ -164,10 +207,14 @@ def _of_stacks(
     for second, stack, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
         seconds[second][not of_stack[stack]] += weight
     share = share_intervals([seconds])[0] if by_name else None
-    share = widened(share, by_name.total(), sum(profile.stacks.weight), stolen) if share is not None else None
     if share is None:
         return None
-    return _finding(rule, _scaled(share, cpu_us, samples), cpu_us, "us of CPU", by_name.most_common(1)[0][0])
+    remarks = ""
+    if stolen:
+        most = cpu_us * min(stolen, by_name.total()) / sum(profile.stacks.weight)
+        remarks = f" Up to {most:.{1 if most >= 10 else 2}f} us of it may be stolen time (steal)."
+    us = _scaled(share, cpu_us, samples)
+    return _finding(rule, us, cpu_us, "us of CPU", by_name.most_common(1)[0][0], remarks=remarks)
 
 
 def _of_roles(rule: FindingRule, record: RunRecord, series: Sequence[Window]) -> Finding | None:
@@ -205,23 +252,38 @@ def _of_stalls(rule: FindingRule, record: RunRecord) -> Finding | None:
     share = share_draws([rows])[0].interval(_FEWEST_WINDOWS)
     if share is None:
         return None
-    whole = record.threads * 1e6 * sum(w.seconds for w in windows) / sum(w.counters.queries or 0.0 for w in windows)
+    of = [window for window in windows if window.kind == "plain"] or windows
+    whole = record.threads * 1e6 * sum(w.seconds for w in of) / sum(w.counters.queries or 0.0 for w in of)
     return _finding(rule, _scaled(share, whole, len(rows)), whole, "us a query", "")
 
 
-def _of_stage(rule: FindingRule, ladder: Ladder) -> Finding | None:
-    """A stage that a query has only where it slept for one read counts 0 for the others."""
+def _of_stage(rule: FindingRule, ladder: Ladder, ran: _Carried, record: RunRecord) -> Finding | None:
+    """A stage that a query has only where it slept for one read counts 0 for the others. Its share of the time from
+    query to query is that of rx.lat, where the window was not disturbed."""
     rung = ladder.stage(rule.stage)
     if not rung.count or not ladder.finished:
         return None
     n = ladder.finished
     mean = rung.sum_ns / n / 1e3
     error = 1.96 * math.sqrt(max(_mean_square_ns2(rung) * rung.count / n / 1e6 - mean**2, 0.0) / n)
-    us = Interval(mean, mean - error, mean + error, n)
-    return _finding(rule, us, ladder.query_ns / 1e3, "us a query", "")
+    latency, cycle = record.metrics.get("rx.lat"), ladder.cycle_ns or ladder.query_ns
+    factor, whole, unit = 1.0, ladder.query_ns / 1e3, "us a read call" if ladder.start == "syscall" else "us a query"
+    if ran.rate is not None and not ran.is_disturbed and latency and ladder.start == "query":
+        factor, whole, unit = latency * 1e3 / cycle, latency, "us a query (rx.lat)"
+    us = Interval(factor * mean, factor * (mean - error), factor * (mean + error), n)
+    return _finding(rule, us, whole, unit, "", remarks=_median(rung, factor) + ran.words)
 
 
-def _of_wait(rule: FindingRule, waits: Waits) -> Finding | None:
+def _median(rung: Rung, factor: float) -> str:
+    """Beside a mean that rests on few; "" where it does not."""
+    median = rung.histogram.percentile(50)
+    if median is None or rung.mean_ns < _FAR * median:
+        return ""
+    p50, mean = (f"{factor * ns / 1e3:.{1 if factor * ns >= 1e4 else 2}f}" for ns in (median, rung.mean_ns))
+    return f" Few queries take most of it: p50 {p50} us, mean {mean}."
+
+
+def _of_wait(rule: FindingRule, waits: Waits, ran: _Carried) -> Finding | None:
     """Of the threads that are not idle. The frame is the innermost of the heaviest stacks that is none of the rule's
     frames and not the kernel's: whose lock it is."""
     working = [thread for thread in waits.serving if not thread.is_idle]
@@ -234,11 +296,11 @@ def _of_wait(rule: FindingRule, waits: Waits) -> Finding | None:
     share = share_draws([by_thread])[0].interval(_FEWEST_THREADS)
     if share is None:
         return None
-    whole = sum(thread.life_ns for thread in working) / 1e3 / waits.queries
+    whole = ran.factor * sum(thread.life_ns for thread in working) / 1e3 / waits.queries
     frame = _waits_in(rule, waits, working)
     if rule.places and not _matcher(rule.places)(frame):
         return None
-    return _finding(rule, _scaled(share, whole, len(working)), whole, "us a query", frame)
+    return _finding(rule, _scaled(share, whole, len(working)), whole, "us a query", frame, remarks=ran.words)
 
 
 def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str:
@@ -270,8 +332,11 @@ def _mean_square_ns2(rung: Rung) -> float:
     return sum(((low + high) / 2) ** 2 * count for low, high, count in rung.buckets) / counted if counted else 0.0
 
 
-def _finding(rule: FindingRule, us: Interval, whole: float, unit: str, frame: str, more: str = "") -> Finding | None:
-    """None where it may be less than what is worth saying. more: what of a rule's own else is to be said"""
+def _finding(
+    rule: FindingRule, us: Interval, whole: float, unit: str, frame: str, more: str = "", remarks: str = ""
+) -> Finding | None:
+    """None where it may be less than what is worth saying. more: what of a rule's own else is to be said; remarks:
+    behind its sentence"""
     if us.low <= min(rule.least_us, ENOUGH * whole):
         return None
     figures = [f"{value:.{1 if whole >= 10 else 2}f}" for value in (us.estimate, us.low, us.high, whole)]
@@ -282,7 +347,8 @@ def _finding(rule: FindingRule, us: Interval, whole: float, unit: str, frame: st
         "n": f"{us.n:,}",
         "more": more,
     }
-    return Finding(rule.name, _filled(rule.sentence, words), us, frame, _filled(rule.do, words), rule.source, rule.see)
+    sentence = _filled(rule.sentence, words) + remarks
+    return Finding(rule.name, sentence, us, frame, _filled(rule.do, words), rule.source, rule.see)
 
 
 def _filled(text: str, words: Mapping[str, str]) -> str:

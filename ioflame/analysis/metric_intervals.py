@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ground.results.interval import Interval
-from ground.results.metrics import METRICS, MODE_COUNTER, few_reads, metrics_of, ratio_of, sums_of
+from ground.results.metrics import METRICS, MODE_COUNTER, few_reads, metrics_of, per_read, ratio_of, sums_of
 from ground.results.record import CUT, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
 
@@ -14,7 +14,7 @@ __all__ = ("figures", "intervals_of", "metric_intervals", "slice_columns", "weig
 
 # Of a target cores have slices of their own: its seconds need not be counted.
 _SCATTERED = [
-    name for name, one in METRICS.items() if one.part and (one.headline or one.per == "reads") and name != "cores"
+    name for name, one in METRICS.items() if one.part and (one.headline or per_read(name)) and name != "cores"
 ]
 
 
@@ -39,8 +39,9 @@ def slice_columns(series: Iterable[Window], threads: int) -> list[dict[str, floa
 def figures(resamples: Resamples) -> dict[str, Draws]:
     """The figures of a run, each the median over the repeats; those per read only where there are reads."""
     found = {name: resamples.median(partial(ratio_of, name)) for name in _SCATTERED}
-    few = few_reads(found["readsPerQuery"].estimate)
-    return {name: draws for name, draws in found.items() if not (few and METRICS[name].per == "reads")}
+    every = found["iops"].estimate / found["qps"].estimate if found["qps"].estimate else 0.0
+    few = {"own_reads": few_reads(found["readsPerQuery"].estimate), "reads": few_reads(every)}
+    return {name: draws for name, draws in found.items() if not (per_read(name) and few[METRICS[name].per])}
 
 
 def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Interval]:

@@ -15,7 +15,7 @@ from folding.wait_places import WaitPlace, place_of
 from ground.errors import MeasurementError
 from ground.results.interval import Interval
 from ground.results.query_records import BLOCKED, PARTS, QueryRecord, Recorded, RecordFile, Span
-from ground.results.tail import KINDS, MOST_READS, P99, MixRow, Tail, TailGroup, TailRow, Threshold
+from ground.results.tail import KIND_OF_PART, KINDS, MOST_READS, P99, MixRow, Tail, TailGroup, TailRow, Threshold
 from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
 from ioflame.analysis.tail_beside import beside_rows
 from ioflame.analysis.tail_cpu import Undisturbed, cpu_rows
@@ -45,8 +45,6 @@ _NO_STACK = "no stack: did not sleep"
 # A row's kind, and where: "" for kinds that have no place.
 Row = tuple[str, str]
 
-# `blocked` is split by its waits.
-_KIND_OF_PART = dict(zip(PARTS[:BLOCKED], KINDS, strict=False))
 _KIND_OF_STATE = {"lock": "lock", "condition": "condition"}
 _ELSEWHERE: Row = ("sleep", "waits beyond the 16 that a record holds")
 
@@ -72,7 +70,7 @@ class TailAnalysis:
 def row_of(wait: Span, places: Mapping[int, WaitPlace], states: Sequence[str]) -> Row:
     """The row of the time from leaving the CPU to the wake-up."""
     if wait.part != BLOCKED:
-        return (_KIND_OF_PART[PARTS[wait.part]], "")
+        return (KIND_OF_PART[PARTS[wait.part]], "")
     state = states[wait.state]
     return (_KIND_OF_STATE.get(state, "sleep"), place_of(places, wait.place, state).where)
 
@@ -89,7 +87,7 @@ def used_records(recorded: Recorded, file: RecordFile, places: Mapping[int, Wait
 
 def _rows(record: QueryRecord, places: Mapping[int, WaitPlace], states: Sequence[str]) -> dict[Row, int]:
     found: dict[Row, int] = {
-        (_KIND_OF_PART[name], ""): ns for name, ns in zip(PARTS, record.parts, strict=True) if ns and name != "blocked"
+        (KIND_OF_PART[name], ""): ns for name, ns in zip(PARTS, record.parts, strict=True) if ns and name != "blocked"
     }
     left = record.parts[BLOCKED]
     if left:
@@ -145,8 +143,7 @@ def tail_of(
     told = gaps is not None
     bounds = Bounds(round(least), (median[0].record.ns, median[-1].record.ns), recorded.start_ns, BLOCK_NS, blocks)
     counted = [(one.record, one.weight) for one in used]
-    undisturbed = Undisturbed.of(counted, file.records, bounds.slow)
-    cpu, samples = cpu_rows(counted, file.records, undisturbed, places, bounds)
+    cpu = cpu_rows(counted, file.records, places, bounds)
     threshold = _threshold(ordered, slow, recorded.histogram.count, cuts, asked)
     weight = sum(one.weight for one in used)
     lost = recorded.losses.get("lost_slow", 0)
@@ -174,13 +171,14 @@ def tail_of(
         lost_slow=lost,
         worst=worst_queries([one.record for one in ordered[: -_WORST - 1 : -1]], places, file.states),
         notes=notes_of(recorded, threshold, len(slow), told, apart),
-        cpu=cpu if apart else [],
-        cpu_samples=samples,
+        cpu=cpu.rows if apart else [],
+        cpu_samples=cpu.samples,
+        cpu_disturbed=cpu.disturbed,
         beside=beside_rows(counted, jobs or {}, bounds) if apart else [],
         strip=strip_of([one.record for one in slow], counted, jobs or {}, (recorded.start_ns, recorded.end_ns)),
         kind=recorded.kind,
     )
-    return TailAnalysis(tail, used, undisturbed)
+    return TailAnalysis(tail, used, cpu.undisturbed)
 
 
 def _cuts(recorded: Recorded) -> tuple[Cuts, bool]:

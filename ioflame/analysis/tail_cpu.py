@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from folding.wait_places import WaitPlace, place_of
 from ground.results.query_records import ON_CPU, QueryRecord
 from ground.results.tail import CpuRow
 from ioflame.analysis.tail_groups import MEDIAN, SLOW, Bounds, GroupSums, Sums
 
-__all__ = ("LEAST_SAMPLES", "RUNNING", "Undisturbed", "cpu_rows")
+__all__ = ("LEAST_SAMPLES", "RUNNING", "CpuSplit", "Undisturbed", "cpu_rows")
 
 # With fewer samples in slow queries, shares are too uncertain.
 LEAST_SAMPLES = 100
@@ -32,13 +32,30 @@ class Undisturbed:
     @classmethod
     def of(cls, counted: Iterable[tuple[QueryRecord, float]], sampled: Iterable[QueryRecord], slow: int) -> Undisturbed:
         """Samples fall into queries in proportion to their time on the CPU: the median duration weighted by that, and
-        the median of what was sampled, differ by what a sample takes."""
+        the median of what was sampled, differ by what a sample takes. Where most of these have several samples a query
+        is long beside one, and nothing is taken off."""
         shorter = [(record.ns, weight * record.parts[ON_CPU]) for record, weight in counted if record.ns < slow]
-        once = [(record.ns, 1.0) for record in sampled if record.ns < slow and record.sampled == 1]
-        return cls(max(0.0, _median(once) - _median(shorter)) if once and shorter else 0.0, slow)
+        short = [record for record in sampled if record.sampled and record.ns < slow]
+        once = [(record.ns, 1.0) for record in short if record.sampled == 1]
+        if not shorter or 2 * len(once) <= len(short):
+            return cls(0.0, slow)
+        return cls(max(0.0, _median(once) - _median(shorter)), slow)
 
     def ns(self, record: QueryRecord) -> int:
         return record.ns if record.ns >= self.slow else round(record.ns - self.each_ns * record.sampled)
+
+
+@dataclass(frozen=True)
+class CpuSplit:
+    """rows: the largest first, none where samples are too few; samples: of both groups
+
+    undisturbed: as it was taken off. disturbed: with it a group had too few samples, so nothing was taken off
+    """
+
+    rows: list[CpuRow]
+    samples: tuple[int, int]
+    undisturbed: Undisturbed
+    disturbed: bool
 
 
 def _median(weighted: Iterable[tuple[int, float]]) -> float:
@@ -54,15 +71,29 @@ def _median(weighted: Iterable[tuple[int, float]]) -> float:
 def cpu_rows(
     counted: Sequence[tuple[QueryRecord, float]],
     sampled: Sequence[QueryRecord],
+    places: Mapping[int, WaitPlace],
+    bounds: Bounds,
+) -> CpuSplit:
+    """The time on the CPU by category.
+
+    counted: records with their weights; sampled: all in which a sample fell, whatever else they were kept for
+    """
+    undisturbed = Undisturbed.of(counted, sampled, bounds.slow)
+    found = _split(counted, sampled, undisturbed, places, bounds)
+    if found.rows or not undisturbed.each_ns:
+        return found
+    # On a busy host what a sample takes is not what durations differ by.
+    as_seen = _split(counted, sampled, Undisturbed(0.0, bounds.slow), places, bounds)
+    return replace(as_seen, disturbed=True) if as_seen.rows else found
+
+
+def _split(
+    counted: Sequence[tuple[QueryRecord, float]],
+    sampled: Sequence[QueryRecord],
     undisturbed: Undisturbed,
     places: Mapping[int, WaitPlace],
     bounds: Bounds,
-) -> tuple[list[CpuRow], tuple[int, int]]:
-    """The rows, the largest first, and the samples of both groups; no rows where they are too few.
-
-    counted: records with their weights; sampled: all in which a sample fell, whatever else they were kept for;
-    undisturbed: how long those had been without
-    """
+) -> CpuSplit:
     sums = GroupSums(bounds)
     for record, weight in counted:
         sums.add(record.ns, record.end_ns, {"queries": weight, "on_cpu": weight * record.parts[ON_CPU]})
@@ -77,14 +108,10 @@ def cpu_rows(
             sums.add(undisturbed.ns(record), record.end_ns, {_ALL: weight, f"of {owner}": weight})
     samples = (round(sums.total(SLOW, _ALL)), round(sums.total(MEDIAN, _ALL)))
     if min(samples) < LEAST_SAMPLES:
-        return [], samples
+        return CpuSplit([], samples, undisturbed, disturbed=False)
     found = sums.compare({owner: _us_of(owner) for owner in sorted(owners)})
-    rows = [
-        CpuRow(owner, one.slow, one.median, one.gap)
-        for owner, one in found.items()
-        if one.gap is not None and (one.slow or one.median)
-    ]
-    return sorted(rows, key=lambda row: -row.tail_us), samples
+    rows = [CpuRow(owner, one.slow, one.median, one.gap) for owner, one in found.items() if one.slow or one.median]
+    return CpuSplit(sorted(rows, key=lambda row: -row.tail_us), samples, undisturbed, disturbed=False)
 
 
 def _us_of(owner: str) -> Callable[[Sums], float]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from folding.wait_places import WaitPlace, place_of
 from ground.results.query_records import BLOCKED, PARTS, QueryRecord, Span
-from ground.results.tail import KINDS, WorstQuery, WorstRequest, WorstWait
+from ground.results.tail import KIND_OF_PART, KINDS, WorstQuery, WorstRequest, WorstWait
 
 __all__ = ("worst_queries",)
 
-_KINDS = dict(zip(PARTS[:BLOCKED], KINDS, strict=False))
 _TOLD = ("lock", "condition")
 
 
@@ -33,7 +32,7 @@ def worst_queries(
 
 def _parts(record: QueryRecord, states: Sequence[str]) -> dict[str, int]:
     """ns by the kinds of rows that it has."""
-    found = {_KINDS[name]: ns for name, ns in zip(PARTS, record.parts, strict=True) if ns and name != "blocked"}
+    found = {KIND_OF_PART[name]: ns for name, ns in zip(PARTS, record.parts, strict=True) if ns and name != "blocked"}
     left = record.parts[BLOCKED]
     for wait in record.waits:
         if wait.part == BLOCKED:
@@ -51,7 +50,7 @@ def _kind(state: str) -> str:
 
 def _wait(wait: Span, begin: int, places: Mapping[int, WaitPlace], states: Sequence[str]) -> WorstWait:
     state = states[wait.state]
-    kind = _kind(state) if wait.part == BLOCKED else _KINDS[PARTS[wait.part]]
+    kind = _kind(state) if wait.part == BLOCKED else KIND_OF_PART[PARTS[wait.part]]
     where = place_of(places, wait.place, state).where if wait.place else ""
     waker = wait.who if kind in _TOLD else 0
     return WorstWait(wait.left - begin, wait.woken - begin, wait.runs - begin, kind, where, waker)

@@ -86,7 +86,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--rules",
         metavar="RULES",
-        help="category rules that colour it: rocksdb, or a file of your own (default: the run's, of its own stacks)",
+        help="category rules that colour it: rocksdb, or a file of your own (default: the run's, or its engine's)",
     )
     parser.add_argument("--view", default="owner", metavar="NAME", help="which view of the rules (default: owner)")
     parser.set_defaults(run=run)
@@ -137,6 +137,8 @@ def run(arguments: argparse.Namespace) -> int:
     distinct = len({stack.frames for stack in found.stacks})
     event = f" of {found.event}" if found.event else ""
     print(f"wrote {out}: {distinct:,} stacks, {total:,} {asked.unit}{event}   ({opens})")
+    if found.recognised:
+        print(f"coloured by the rules of {found.recognised}, whose functions are in it (--rules takes others)")
     return code
 
 

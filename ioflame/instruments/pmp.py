@@ -14,8 +14,9 @@ from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp, pmp_profile
 from ground.results.checks import Check
 from ground.results.files import Files
+from ground.results.off_cpu import read_off_cpu
 from ground.results.pmp import Locks, LockSite, Pmp, read_locks, read_pmp, write
-from ground.results.run import Run
+from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.text.tsv import Row
 from ioflame.instruments.instrument import Flame, Instrument, Part, Tables, Watched
@@ -43,14 +44,15 @@ def analyse(directory: Path, rules: Rules) -> tuple[Pmp, Locks]:
 
 def draw(directory: Path, rules: Rules) -> None:
     """`pmp.svg` of what `analyse` left in the directory."""
-    pmp = read_pmp(directory)
+    pmp, profile = read_pmp(directory), pmp_profile(directory, rules.categories)
     options = FlamegraphOptions(
         title=f"wall clock of process {pmp.pid}, {len(pmp.threads)} threads",
         subtitle=f"{scaled_weight(pmp.weight_ns, 'ns')} of thread time in {pmp.samples:,} samples, {pmp.sampler}; "
         "the topmost frame is the thread's state",
         unit="ns",
+        categories=profile.labels("owner"),
     )
-    stacks = stacks_of(pmp_profile(directory, rules.categories), "owner")
+    stacks = stacks_of(profile, "owner")
     write_flamegraph(by_name(stacks), options, directory / Files.PMP_FLAMEGRAPH)
 
 
@@ -96,7 +98,7 @@ def _lock_tables(run: Run) -> Tables:
 
 def _checks(run: Run, rules: Rules) -> list[Check]:
     pmp, _ = analyse(run.directory, rules)
-    return pmp_checks(pmp)
+    return pmp_checks(pmp, read_or_none(run.path(Files.OFF_CPU), read_off_cpu))
 
 
 def _graph(rules: Rules, _: Observed, folded: Path) -> Graph:

@@ -65,6 +65,7 @@ def _svg(found: Stacks, asked: Asked) -> str:
         unit=asked.unit,
         subtitle=f"{event}{total:,} {asked.unit} in {len({stack.frames for stack in found.stacks}):,} stacks",
         warnings=[f"cut short: {found.cut_short}"] if found.cut_short else (),
+        categories=found.categories,
         us_per_query=asked.us_per_query,
         min_width_px=LEAST_PX if asked.min_width is None else asked.min_width,
         width=asked.width or WIDTH,
@@ -82,7 +83,7 @@ def _inverted(stacks: list[Stack]) -> list[Stack]:
 
 def _html(found: Stacks, asked: Asked) -> str:
     opens = "callers" if asked.inverted else "callees"
-    return render_stacks(found.stacks, asked.title, asked.unit, asked.us_per_query, opens)
+    return render_stacks(found.stacks, asked.title, asked.unit, asked.us_per_query, opens, found.categories)
 
 
 def _svg_of_two(compared: TwoProfiles, asked: Asked) -> str:

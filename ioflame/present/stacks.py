@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -18,6 +19,7 @@ from ground.system.process import Output, capture
 from ground.system.scratch import scratch_directory
 from ioflame.stages.rules import rules_of
 from viz.flame.stacks import Stack, read_folded, stacks_of
+from workloads.registry import engine_frames, engine_names, rules_named
 
 __all__ = ("Source", "Stacks", "fold_source", "read_source", "read_stacks", "write_pprof")
 
@@ -26,6 +28,8 @@ _TIMEOUT = 1800
 # A line of folded text ends in its weight; perf script and binary files do not begin so.
 _FOLDED = re.compile(rb"\S.*[ \t]\d+(\.\d*)?\s*")
 _BESIDE = {Files.FOLDED: Files.FOLD_STATS, Files.PMP_FOLDED: Files.PMP_FOLD_STATS, Files.OFF_CPU_FOLDED: Files.OFF_CPU}
+# Of the weight: an engine that has so much of it is what the profile is of.
+_ENOUGH = 0.1
 _TWO_WEIGHTS = re.compile(rb"\S.*[ \t]\d+[ \t]\d+\s*")
 
 
@@ -55,12 +59,15 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Stacks:
     """event, unit: empty where the input does not have them; cut_short: why some of the input is missing, empty where
-    none is"""
+    none is; categories: names and labels in the order of the rules; recognised: the engine whose rules were taken
+    without being asked for"""
 
     stacks: list[Stack]
     event: str = ""
     unit: str = ""
     cut_short: str = ""
+    categories: Sequence[tuple[str, str]] = ()
+    recognised: str = ""
 
 
 def read_source(path: str) -> Source:
@@ -81,7 +88,8 @@ def read_source(path: str) -> Source:
 
 
 def read_stacks(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
-    """The stacks, with the category of `view` where `rules` are given.
+    """The stacks, with the category of `view`: by `rules` where they are given, else by those of the engine that is
+    seen in them.
 
     event: which of several events of a recording, or values of a pprof. MeasurementError for what no reader can read.
     """
@@ -89,7 +97,7 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
     if not head.strip():
         raise MeasurementError("no stack with any weight: there is nothing to draw", means="the input is empty")
     if not source.is_folded:
-        return _from_stackfold(source, event, rules, view)
+        return _recognised(source, _from_stackfold(source, event, rules, view), event, rules, view)
     if event is not None:
         raise UsageError("--event is for recordings and pprof: folded text has no event")
     lines = source.whole().split(b"\n")
@@ -98,7 +106,25 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
     rules = rules or _rules_of_run(source)
     if rules is not None:
         return replace(_from_stackfold(source, None, rules, view), event=event, unit=unit)
-    return Stacks(read_folded(lines), event, unit)
+    plain = Stacks(read_folded(lines), event, unit)
+    return replace(_recognised(source, plain, None, None, view), event=event, unit=unit)
+
+
+def _recognised(source: Source, found: Stacks, event: str | None, rules: str | None, view: str) -> Stacks:
+    """The same by the rules of the engine that has most of the weight in its own frames, where that is a tenth."""
+    if rules is not None:
+        return found
+    total, weights = sum(stack.weight for stack in found.stacks), dict[str, int]()
+    for name in engine_names():
+        is_own = functools.cache(re.compile("|".join(engine_frames(name))).match)
+        weights[name] = sum(stack.weight for stack in found.stacks if any(map(is_own, stack.frames)))
+    engine = max(weights, key=lambda name: weights[name])
+    if not total or weights[engine] < _ENOUGH * total:
+        return found
+    try:
+        return replace(_from_stackfold(source, event, rules_named(engine).categories, view), recognised=engine)
+    except UsageError:
+        return found  # of a view that these rules do not have
 
 
 def _rules_of_run(source: Source) -> str | None:
@@ -167,7 +193,8 @@ def _from_stackfold(source: Source, event: str | None, rules: str | None, view: 
     known = profile.statistics
     unit = "" if known.unit == "unstated" else known.unit
     stacks = stacks_of(profile, view if rules is not None else None)
-    return Stacks(stacks, known.event or "", unit, known.truncated_input or "")
+    categories = profile.labels(view) if rules is not None else ()
+    return Stacks(stacks, known.event or "", unit, known.truncated_input or "", categories)
 
 
 def _named(source: Source) -> str:

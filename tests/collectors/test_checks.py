@@ -9,8 +9,9 @@ import pytest
 from collectors.checks import queue_check
 from collectors.pmp_checks import pmp_checks
 from ground.results.checks import Verdict
-from ground.results.pmp import Durations, Lacking
-from tests.viz.observers import pmp
+from ground.results.off_cpu import StateTotal
+from ground.results.pmp import Durations, Lacking, Tally
+from tests.viz.observers import off_cpu, pmp, thread
 
 
 def queues(disk: Path, *lists: str) -> Path:
@@ -60,7 +61,9 @@ def test_every_disk_of_this_host_is_understood(disk: Path) -> None:
         ({}, "pmp samples", Verdict.OK, "100 of 1 threads"),
         ({"samples": 0}, "pmp samples", Verdict.FAILED, "none"),
         ({"lacking": Lacking(ended=1, did_not_stop=1)}, "pmp samples", Verdict.WARN, "2 lack their stack"),
-        ({"late_rounds": 1}, "pmp rounds", Verdict.WARN, "1 of 11 left out"),
+        ({"late_rounds": 1}, "pmp rate", Verdict.WARN, "1 of 11 rounds left out"),
+        ({"reached_hz": 0.6, "unseen": 0}, "pmp rate", Verdict.WARN, "0.6 a second and thread (10 asked for)"),
+        ({"reached_hz": 9.7, "unseen": 880}, "pmp rate", Verdict.WARN, "880 more threads without a sample"),
         ({"end": "signal"}, "pmp window", Verdict.FAILED, "a signal ended stacksampler after 1.0 s"),
         ({"end": "target ended"}, "pmp window", Verdict.FAILED, "process 42 ended after 1.0 s"),
         ({"stop": Durations(9, 0, 14_000, 0, 0, 42_000, 68_000)}, "pmp stops", Verdict.OK, "p99 42 us, longest 68 us"),
@@ -72,3 +75,14 @@ def test_a_wall_clock_profile_is_judged_by_what_it_lacks(
     (told,) = (one for one in pmp_checks(replace(pmp(), **found)) if one.name == check)
     assert told.verdict is verdict and says in told.value
     assert [one.name for one in pmp_checks(pmp())] == ["pmp samples"]
+
+
+@pytest.mark.parametrize(("rounds", "verdict"), [(500, Verdict.WARN), (5, Verdict.OK)])
+def test_states_by_samples_are_held_against_the_schedulers(rounds: int, verdict: Verdict) -> None:
+    """D of 33 % where the scheduler says 64: of five looks that is no difference."""
+    sampled = {"R": Tally(34, 34 * 10**7), "S": Tally(33, 33 * 10**7), "D": Tally(33, 33 * 10**7)}
+    threads = [thread(1, "db_bench", 0, io=640, condition=360)]
+    off = replace(off_cpu(), threads=threads, states={"io": StateTotal(640 * 10**6, 9)})
+    checks = pmp_checks(replace(pmp(), states=sampled, rounds=rounds), off)
+    (check,) = (one for one in checks if one.name == "pmp states")
+    assert (check.verdict, check.value) == (verdict, "R 34% (off-CPU 0%), D 33% (off-CPU 64%)")

@@ -70,6 +70,7 @@ def test_every_sampler_leaves_the_same_kinds_of_things(threads: StartThreads, tm
     assert len(pmp.threads) == 4 and all(0 < thread.weight_ns <= window for thread in pmp.threads)
     assert sum(tally.weight_ns for tally in pmp.states.values()) == pmp.weight_ns
     assert pmp.held.n >= pmp.rounds > 0 and pmp.held.p50_ns <= pmp.held.max_ns
+    assert pmp.unseen == 0 and pmp.reached_hz == pytest.approx(pmp.samples / 4 / pmp.seconds)
     stacks = folded(tmp_path)
     assert sum(stacks.values()) == pmp.weight_ns
     # gdb -readnever reads no unwind tables and guesses: it may miss wait_for_lock itself.

@@ -85,9 +85,10 @@ def test_the_mean_of_two_clocks_is_compared_where_there_are_reads_enough() -> No
     assert said(replace(few, rows=rows, diskstats=disk(1014, ms=round(2 * mean_ms))))["mean"].verdict is Verdict.WARN
 
 
-def test_requests_that_waited_for_the_driver_and_processes_that_ended_are_named() -> None:
-    found = said(replace(io_latency(), facts={"requeued": 100, "processes_ended": 1}))
+def test_requests_that_waited_or_were_held_back_and_processes_that_ended_are_named() -> None:
+    found = said(replace(io_latency(), facts={"requeued": 100, "processes_ended": 1, "held_back": 9}))
     assert found["requeued"].value == "100 times in 507 requests" and found["processes"].value.startswith("1 ended")
+    assert found["IO limit"].value.startswith("9 requests") and found["IO limit"].verdict is Verdict.NOTE
 
 
 def script_output(**maps: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from folding.offcpu import fold_off_cpu
 from ground.results.checks import Verdict
 from ground.results.off_cpu import STATES, OffStack
+from tests.collectors.conftest import thread_states
 from tests.ebpf.conftest import Start
 from tests.ebpf.off_cpu_windows import adds_up, observe, observe_load, queue_of, slept_and_begun
 from tests.ebpf.windows import failed
@@ -124,14 +126,23 @@ def test_threads_started_and_ended_in_the_window_add_up(start: Start, tmp_path: 
 
 
 def test_small_maps_lose_stacks_but_no_time(start: Start, tmp_path: Path) -> None:
-    process = start("sleep", "lock", "spin")
-    off = observe(process.pid, tmp_path, map_entries=6)
+    """Two threads slept since before the programs were attached: they wake up once all maps are full."""
+    process = start("sleep", "lock", "spin", "forever")
+
+    def load() -> None:
+        slept_and_begun(process.pid, 100)
+        process.send_signal(signal.SIGSTOP)
+        until(lambda: set(thread_states(process.pid).values()) == {"T"})
+        process.send_signal(signal.SIGCONT)
+        slept_and_begun(process.pid, 10)
+
+    off = observe_load(process.pid, tmp_path, load, map_entries=6)
     assert off.losses["lost_stack"] + off.losses["lost_sum"] > 0
     assert off.losses["lost_thread"] == 0
     assert abs(off.ran_ns + off.off_ns - off.elapsed_ns) <= 0.02 * off.elapsed_ns
     stacks = fold_off_cpu(tmp_path / "off.data", "rocksdb")
     lost = sum(stack.ns for stack in stacks if "[lost stack]" in stack.frames)
-    assert 0 < lost <= off.stacks.lost_ns
+    assert 0 < lost == off.stacks.lost_ns
     assert sum(stack.ns for stack in stacks) == off.off_ns
     assert [check for check in off.checks() if check.name == "off-CPU: losses"]
 

@@ -43,8 +43,8 @@ def ladder(scale: float = 1.0) -> Ladder:
 
 
 def of_several(made: Ladder) -> Ladder:
-    """The same with twice as many queries of three reads: 300 us, of them 10 us in each place but 210 in the device."""
-    parts = [rung(name, 210 if name == "device" else 10, 2 * QUERIES) for name in PLACES]
+    """The same with twice as many queries of three reads: 300 us, of them 10 us in each place but 200 in the device."""
+    parts = [rung(name, 200 if name == "device" else 10, 2 * QUERIES) for name in PLACES]
     several = rung("several", 300, 2 * QUERIES)
     found = QueryParts(6 * QUERIES, 8 * QUERIES, 2 * QUERIES, parts)
     return replace(made, kind="multiget", classes=[*made.classes, several], several=found, followed=3 * QUERIES)
@@ -82,10 +82,10 @@ def thread(tid: int, comm: str, ran: int, **off: int) -> Thread:
 def off_cpu() -> OffCpu:
     threads = [
         thread(1, "db_bench", 200, io=700, woken=100), thread(2, "db_bench", 300, io=600, woken=100),
-        thread(3, "rocksdb:low0", 0, lock=1000),
+        thread(3, "rocksdb:low0", 0, condition=1000),
     ]  # fmt: skip
     states = {"io": StateTotal(1_300_000_000, 13_000), "woken": StateTotal(200_000_000, 13_000)}
-    states["lock"] = StateTotal(10**9, 1)
+    states["condition"] = StateTotal(10**9, 1)
     return OffCpu("co-re", 42, 0, 10**9, None, False, states, threads, StackFacts(3, 0, 0, 0), {}, True)
 
 
@@ -94,7 +94,7 @@ def off_stacks() -> list[Stack]:
         OffStack(1, "db_bench", "io", ("start", "rocksdb::Get", "pread64", "io_schedule_[k]"), 700_000_000, 7000),
         OffStack(2, "db_bench", "io", ("start", "rocksdb::Get", "pread64", "io_schedule_[k]"), 600_000_000, 6000),
         OffStack(1, "db_bench", "woken", ("start", "rocksdb::Get", "pread64", "schedule_[k]"), 200_000_000, 13_000),
-        OffStack(3, "rocksdb:low0", "lock", ("start", "futex_wait_[k]"), 10**9, 1),
+        OffStack(3, "rocksdb:low0", "condition", ("start", "futex_wait_[k]"), 10**9, 1),
     ]
     return by_state(given, {3})
 

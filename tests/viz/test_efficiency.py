@@ -47,7 +47,8 @@ def seconds(qps: int, cpu_us: float, reads_per_query: float = 1.0) -> list[Windo
         made.append(
             window(
                 "plain", 1.0, "", queries=queries, storage_reads=reads, storage_read_bytes=reads * 8192,
-                storage_read_ms=reads * 9 // 100, cpu_ns=cpu_ns, user_ns=cpu_ns // 2, system_ns=cpu_ns // 2,
+                process_read_bytes=reads * 8192, storage_read_ms=reads * 9 // 100, cpu_ns=cpu_ns,
+                user_ns=cpu_ns // 2, system_ns=cpu_ns // 2,
             )
         )  # fmt: skip
     return made

@@ -146,6 +146,16 @@ def test_rules_give_the_published_shares(tmp_path: Path) -> None:
         assert shown[name] == pytest.approx(published, abs=0.011)
 
 
+def test_a_recording_of_an_engine_is_recognised_without_rules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = RECORDINGS / "readrandom-1u-profile13.folded"
+    for name, words in (("own", ["--rules", "rocksdb"]), ("seen", [])):
+        assert main(["flamegraph", str(given), "-o", str(tmp_path / f"{name}.svg"), *words]) == 0
+    assert "coloured by the rules of rocksdb" in capsys.readouterr().out
+    assert (tmp_path / "own.svg").read_text() == (tmp_path / "seen.svg").read_text()
+
+
 def test_files_for_other_viewers_hold_the_whole_weight(file: Path) -> None:
     """What else is in them: test_page_parts.py."""
     told = {}

@@ -5,11 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ground.results.hues import HUES
+from ground.text.toml import tomllib
 from viz.assets import asset
-from viz.flame.palette import THEMES, Theme, fills
+from viz.flame.palette import THEMES, Theme, fills, hue_places
+from workloads.registry import engine_names, rules_named, service_names, service_rules
 
 Rgb = tuple[float, float, float]
 NINE = [*(f"category {i}" for i in range(8)), "other"]
@@ -95,3 +101,29 @@ def test_other_is_grey_and_takes_no_hue() -> None:
     theme = THEMES["light"]
     assert fills(["other", "a"], theme) == [theme.colours["other"], theme.hues[0]]
     assert len(set(fills([str(i) for i in range(16)], theme))) == 16
+
+
+def _views() -> Iterator[tuple[str, list[str]]]:
+    """The rules of each engine, and of each service over its base."""
+    for name in engine_names():
+        yield from _names(name, tomllib.loads(Path(rules_named(name).categories).read_text(encoding="utf-8")))
+    for name in service_names():
+        yield from _names(name, service_rules(name))
+
+
+def _names(engine: str, rules: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    for view in {"owner", "writes"} & rules["view"].keys():
+        yield f"{engine}: {view}", list(dict.fromkeys(one["name"] for one in rules["view"][view]["category"]))
+
+
+@pytest.mark.parametrize(("view", "names"), list(_views()))
+def test_a_category_has_one_colour_whatever_is_drawn_beside_it(view: str, names: list[str]) -> None:
+    places = dict(zip(names, hue_places(names), strict=True))
+    assert len(set(places.values())) == len(names) or len(names) > 16, view
+    for name in names:
+        assert hue_places(["a user's own", name, "other"])[1] == places[name], name
+    assert hue_places(names[::-1]) == [places[name] for name in names[::-1]]
+
+
+def test_every_category_with_a_colour_of_its_own_is_one_of_our_rules() -> None:
+    assert set(HUES) == {name for _, names in _views() for name in names}

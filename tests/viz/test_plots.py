@@ -160,8 +160,8 @@ def test_states_of_those_that_work_leave_the_idle_out_unless_all_are() -> None:
     states, working, idle = states_of_working(off)
     assert [thread.tid for thread in working] == [1, 2] and [thread.tid for thread in idle] == [3]
     found = {one.state: (one.ns, one.count) for one in states}
-    # An idle thread has all of the locks, so how many stretches are of the others is not known.
-    assert found == {"io": (1_300_000_000, 13_000), "woken": (200_000_000, 13_000), "lock": (0, None)}
+    # An idle thread has all of the conditions, so how many stretches are of the others is not known.
+    assert found == {"io": (1_300_000_000, 13_000), "woken": (200_000_000, 13_000), "condition": (0, None)}
     assert [one.state for one in states] == [state for state in STATES if state in found]
     _, working, left = states_of_working(replace(off, threads=list(idle)))
     assert (working, left) == (idle, [])

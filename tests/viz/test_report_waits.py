@@ -138,7 +138,7 @@ def test_queries_of_several_reads_have_parts_that_add_up(stages: bool) -> None:
     named = {row[0]: row for row in rows[1:]}
     assert list(named) == [*PLACES, "total"]
     assert sum(float(named[name][1]) for name in PLACES) == float(named["total"][1]) == 300.0
-    assert named["device"][7] == "70.0"
+    assert named["device"][7] == "66.7"
     text = ladder_text(given)
     assert "Latency ladder of MultiGets" in text
     assert "several: 2,000 with 3.00 read calls, 4.00 requests, 1.00 of them not waited for" in text
@@ -178,12 +178,12 @@ def test_a_heat_map_has_every_read_of_its_owner() -> None:
 
 def test_idle_threads_are_named_and_in_no_bar_table_or_graph() -> None:
     page = render_report([full()])
-    assert "Left out: 1 idle thread, on a CPU below 1 % of the time and seldom woken (1 rocksdb:low, idle)." in page
+    assert "Left out: 1 idle thread, waiting for work 99 % of the time and seldom woken (1 rocksdb:low, idle)." in page
     states = {row[0]: row[1:5] for row in rows_of(page, "States of the threads that work")}
-    # Of two threads of a second each; the idle one waited for a lock.
+    # Of two threads of a second each; the idle one waited for work.
     assert states["on-CPU"] == ["500.000", "25.00", "-", "-"]
     assert states["io"] == ["1,300.000", "65.00", "13,000", "100.0"]
-    assert states["all"][:2] == ["2,000.000", "100.00"] and "lock" not in states
+    assert states["all"][:2] == ["2,000.000", "100.00"] and "condition" not in states
     assert "1.000 s of 1 idle thread are not in this graph" in page and "PMP wall clock" in page
     data = [json.loads(found) for found in re.findall(r'class="profile">(.*?)</script>', page, re.DOTALL)]
     assert [sum(one["profile"]["weight"]) for one in data[1:]] == [1_500_000_000, 10**9]

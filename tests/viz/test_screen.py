@@ -14,8 +14,9 @@ from ground.results.ladder import PARTS, STAGES
 from ground.results.metrics import METRICS
 from ground.results.off_cpu import OffCpu, Thread
 from ground.results.record import ObserverCost
+from ioflame.analysis.wall_clock import wall_clock as clock_of
 from tests.viz.markup import text_of
-from tests.viz.observers import ladder, of_several, off_cpu, only, wall_clock
+from tests.viz.observers import ladder, of_several, off_cpu, only, thread, wall_clock
 from tests.viz.runs import FOUND, record, view
 from viz.figures import other_words
 from viz.page.first_screen import first_screen
@@ -201,3 +202,28 @@ def test_threads_that_do_nothing_are_a_line_below_the_table(waiting: OffCpu) -> 
     assert "left out: 7 idle threads (next to nothing to do; 7.000 s)" in table
     # Where none works, they are all there is.
     assert "left out" not in off_cpu_table(replace(waiting, threads=[idle]))
+
+
+@pytest.mark.parametrize(
+    ("off", "left_out"),
+    [
+        ({"condition": 1000}, True),
+        ({"sleep": 600, "futex": 394}, True),
+        ({"join": 998, "woken": 2}, True),
+        ({"preempted": 999}, False),
+        ({"woken": 300, "condition": 695}, False),
+        ({"io": 980, "sleep": 20}, False),
+        ({"lock": 1000}, False),
+        ({"uninterruptible": 1000}, False),
+        ({"stopped": 1000}, False),
+    ],
+)
+def test_idle_is_who_has_no_work_never_who_waits_for_a_cpu_a_lock_or_a_disk(
+    waiting: OffCpu, off: dict[str, int], left_out: bool
+) -> None:
+    """Threads that hardly ran and seldom moved."""
+    busy = thread(1, "reader", 400, sleep=600)
+    of_two = replace(waiting, threads=[busy, thread(2, "other", 0, **off)])
+    clock = clock_of(of_two, [], None, None)
+    assert (clock.threads, clock.idle_threads) == ((1, 1) if left_out else (2, 0))
+    assert ("left out: 1 idle" in off_cpu_table(of_two)) is left_out

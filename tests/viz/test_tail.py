@@ -161,7 +161,11 @@ def test_the_cpu_and_what_else_was_under_way_have_tables() -> None:
     assert ["writes that the device had", "requests", "6.00", "0.50", "+5.50", "+5.00 to +6.00"] in rows
     few = tail_text(replace(tail(), cpu=[], cpu_samples=(41, 300)))
     assert "not split by category: 41 in slow queries, 300 in median ones, 100 are needed" in few
-    assert "not split" not in tail_text(replace(tail(), cpu=[], gap=None))
+    assert "not split" not in tail_text(replace(tail(), cpu=[], cpu_samples=(0, 0), gap=None))
+    many = tail_text(replace(tail(), cpu=[], gap=None))
+    assert "412 in slow queries, 903 in median ones, slow and median queries are not apart" in many
+    busy = tail_text(replace(tail(), cpu_disturbed=True))
+    assert "903 in median ones; disturbed: durations include what the samples took)" in busy
 
 
 def test_the_strip_has_a_dot_for_each_and_the_jobs_below() -> None:

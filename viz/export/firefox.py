@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from viz.export.speedscope import by_thread, named_frames
+from viz.flame.palette import hue_places
 from viz.flame.stacks import OTHER, Stack
 
 __all__ = ("firefox_profile",)
@@ -26,8 +27,8 @@ def firefox_profile(stacks: Sequence[Stack], title: str, unit: str) -> str:
     category = {OTHER: 0} | {name: index for index, name in enumerate(names, 1)}
     categories = [{"name": "Other", "color": "grey", "subcategories": ["Other"]}]
     categories += [
-        {"name": name, "color": _COLOURS[index % len(_COLOURS)], "subcategories": ["Other"]}
-        for index, name in enumerate(names)
+        {"name": name, "color": _COLOURS[hue % len(_COLOURS)], "subcategories": ["Other"]}
+        for name, hue in zip(names, hue_places(names), strict=True)
     ]
     libraries = {name: index for index, name in enumerate(sorted({o for s in stacks for o in s.objects if o}))}
     document = {

@@ -3,14 +3,16 @@
 The eight hues are the "light" qualitative scheme of Paul Tol, made for dark text on cells that colour-blind
 eyes can distinguish. The dimmed set has the same hues with less lightness. Both hold near-black text at AA
 contrast (4.5 : 1) or better, which tests/viz/test_palette.py checks, with the distances under simulated
-colour blindness. Which set comes first depends on the page; the ninth to sixteenth category get the other.
+colour blindness. Which set comes first depends on the page; hues 8 to 15 are the other.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ground.results.hues import HUES
 from viz.flame.stacks import OTHER
 
 __all__ = ("BRIGHT", "DIMMED", "THEMES", "Theme", "fills", "hue_class", "hue_places", "variables")
@@ -63,12 +65,12 @@ THEMES = {
 
 
 def hue_places(names: Sequence[str]) -> list[int]:
-    """Which of the 16 hues each category takes; -1 for `other`, which is grey."""
-    places, taken = [], 0
-    for name in names:
-        places.append(-1 if name == OTHER else taken % 16)
-        taken += name != OTHER
-    return places
+    """Which of the 16 hues each category takes; -1 for `other`, which is grey. One that is not of our rules takes the
+    next that is free, so that `names` should be in the order of its rules."""
+    taken = {HUES[name] for name in names if name in HUES}
+    every = range(len(BRIGHT) + len(DIMMED))
+    rest = itertools.chain((hue for hue in every if hue not in taken), itertools.cycle(every))
+    return [-1 if name == OTHER else HUES[name] if name in HUES else next(rest) for name in names]
 
 
 def hue_class(hue: int) -> str:

@@ -27,6 +27,7 @@ _INTERVAL = (
     "95 %: interval of Wilson from the number of samples, taken as independent draws of equal weight; "
     "it does not include what changes from run to run."
 )
+_STEAL = " steal: between which the share must be, whichever samples hold time that the hypervisor took."
 
 
 def owner(view: RunView, hues: Sequence[int]) -> Markup:
@@ -140,6 +141,7 @@ def _view(
             _us(share, per_query),
             f"{_us(low, per_query)} \u2013 {_us(high, per_query)}" if n and per_query is not None else "-",
             _us(share, per_read),
+            "-" if row.bounds is None else "{:.2f} \u2013 {:.2f}".format(*row.bounds),
             "-" if row.samples is None else f"{row.samples:,}",
         ]
         rows.append(
@@ -147,8 +149,8 @@ def _view(
              "figures": figures}
         )  # fmt: skip
     whole = 1.0 if categories.total_weight else 0.0
-    sums = ["", _us(whole, per_query), "", _us(whole, per_read), f"{n:,}" if n else "-"]
-    heads = ["95 %", "cores" if cores else "us/query", "95 %", "us/read", "n"]
+    sums = ["", _us(whole, per_query), "", _us(whole, per_read), "", f"{n:,}" if n else "-"]
+    heads = ["95 %", "cores" if cores else "us/query", "95 %", "us/read", "steal", "n"]
     # Columns in which nothing was measured are left out.
     kept = [place for place in range(len(heads)) if any(row["figures"][place] != "-" for row in rows)]
     for shown in rows:
@@ -170,7 +172,8 @@ def _interval(row: Category, share: float, n: int) -> tuple[float, float]:
 
 
 def _interval_legend(categories: Categories) -> str:
-    return _OVER_SECONDS if any(row.interval is not None for row in categories.rows) else _INTERVAL
+    told = _OVER_SECONDS if any(row.interval is not None for row in categories.rows) else _INTERVAL
+    return told + (_STEAL if any(row.bounds is not None for row in categories.rows) else "")
 
 
 def _us(share: float, cost: float | None) -> str:

@@ -28,7 +28,8 @@ __all__ = ("first_screen",)
 
 # Of a bar; smaller parts are one.
 _KIND_OF_PLACE = {
-    "call": "kernel", "queue": "device", "device": "device", "wake": "kernel", "runq": "wait", "sleep": "wait",
+    "call": "kernel", "throttle": "wait", "queue": "device", "device": "device", "wake": "kernel", "runq": "wait",
+    "sleep": "wait",
 }  # fmt: skip
 _LEAST_SHARE = 0.02
 _FOUND = 3

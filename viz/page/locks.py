@@ -32,8 +32,8 @@ def lock_panel(locks: Locks, pmp: Pmp | None) -> Markup:
     )
     if pmp is not None:
         note += (
-            f" {pmp.samples:,} samples of {len(pmp.threads)} threads in {pmp.seconds:.1f} s, {pmp.hz:g} a second and "
-            f"thread ({pmp.sampler})."
+            f" {pmp.samples:,} samples of {len(pmp.threads)} threads in {pmp.seconds:.1f} s, {pmp.rate_words} "
+            f"({pmp.sampler})."
         )
     if locks.idle_threads:
         note += f" {left_out(locks.idle_threads, locks.idle.weight_ns).capitalize()}."

@@ -34,8 +34,8 @@ def off_panel(off: OffCpu) -> Markup:
     if idle:
         named = ", ".join(f"{group.threads} {group.name}" for group in thread_groups(idle))
         legend += (
-            f" Left out: {len(idle)} idle thread{'s' * (len(idle) != 1)}, on a CPU below 1 % of the time and seldom "
-            f"woken ({named})."
+            f" Left out: {len(idle)} idle thread{'s' * (len(idle) != 1)}, waiting for work 99 % of the time "
+            f"and seldom woken ({named})."
         )
     entries = [
         (STATE_HUES[state], state if state == ON_CPU else f"{state}: {STATES[state]}")

@@ -56,12 +56,14 @@ def render_stacks(
     unit: str,
     us_per_query: float | None = None,
     opens: str = "callees",
+    categories: Sequence[tuple[str, str]] = (),
 ) -> str:
     """A page of stacks that belong to no run: the flame graph and its functions.
 
     opens: the view it opens with, `callees` (from the root) or `callers` (from the leaf)
+    categories: names and labels in the order of their rules
     """
-    data = flame_data(stacks, title, unit, us_per_query, opens=opens)
+    data = flame_data(stacks, title, unit, us_per_query, categories, opens=opens)
     words = (
         f"{scaled_weight(sum(stack.weight for stack in stacks), printable(unit))} in "
         f"{len({stack.frames for stack in stacks}):,} stacks. Unchecked profile: it comes from no run."

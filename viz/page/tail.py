@@ -104,7 +104,8 @@ def _cells(row: TailRow) -> list[str]:
 def _cpu(tail: Tail) -> Markup:
     """On what the time on the CPU goes, where there are samples enough."""
     if not tail.cpu:
-        return absent(f"{cpu_absent(tail)}.") if tail.gap is not None else Markup("")
+        told = tail.gap is not None or any(tail.cpu_samples)
+        return absent(f"{cpu_absent(tail)}.") if told else Markup("")
     rows = [
         [
             row.category,

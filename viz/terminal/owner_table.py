@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ground.results.categories import Category
-from ground.results.interval import Interval
 from ground.text.columns import cells, pad
 from viz.printable import printable
 from viz.terminal.columns import bar, cut
@@ -70,19 +69,7 @@ def owner_table(
     names = [*(_plain(row.name) for row in rows), "all"]
     weights = [row.weight for row in rows]
     shares = [*percentages(weights), "100.00"]
-    columns = [_Column(f"% of {_plain(unit)}", shares)]
-    for head, figures in (
-        ("cores", [None if cores is None else row.share / 100 * cores for row in rows]),
-        ("us/query", [row.us_per_query for row in rows]),
-        ("us/read", [row.us_per_read for row in rows]),
-    ):
-        if any(figure is not None for figure in figures):
-            columns.append(_Column(head, [*map(_us, figures), _us(_sum(figures))]))
-    if any(row.interval is not None for row in rows):
-        columns.append(_Column("95 %", [*(_range(row.interval) for row in rows), ""]))
-    counts = [row.samples for row in rows]
-    if any(count is not None for count in counts):
-        columns.append(_Column("n", [*map(_count, counts), _count(_whole_sum(counts))]))
+    columns = [_Column(f"% of {_plain(unit)}", shares), *_figures(rows, cores)]
 
     longest = max(cells(name) for name in (*names, view))
     least = min(longest, _NAME_LEAST)
@@ -112,6 +99,26 @@ def owner_table(
     return _joined(lines)
 
 
+def _figures(rows: Sequence[Category], cores: float | None) -> list[_Column]:
+    """The columns beside the share, of what was measured of some row, with their sums."""
+    columns = []
+    for head, figures in (
+        ("cores", [None if cores is None else row.share / 100 * cores for row in rows]),
+        ("us/query", [row.us_per_query for row in rows]),
+        ("us/read", [row.us_per_read for row in rows]),
+    ):
+        if any(figure is not None for figure in figures):
+            columns.append(_Column(head, [*map(_us, figures), _us(_sum(figures))]))
+    intervals = [None if row.interval is None else (row.interval.low, row.interval.high) for row in rows]
+    for head, ends in (("95 %", intervals), ("steal", [row.bounds for row in rows])):
+        if any(ends):
+            columns.append(_Column(head, [*map(_range, ends), ""]))
+    counts = [row.samples for row in rows]
+    if any(count is not None for count in counts):
+        columns.append(_Column("n", [*map(_count, counts), _count(_whole_sum(counts))]))
+    return columns
+
+
 def _legend(rows: Sequence[Category], columns: Sequence[_Column], unit: str, width: int, name_width: int) -> list[str]:
     heads = {column.head for column in columns}
     notes = [f"% is the share of all {_plain(unit)} of the profile."]
@@ -123,6 +130,8 @@ def _legend(rows: Sequence[Category], columns: Sequence[_Column], unit: str, wid
         notes.append("us/read: CPU us per storage read.")
     if "95 %" in heads:
         notes.append("95 %: the share's interval, by bootstrap over the seconds of the window.")
+    if "steal" in heads:
+        notes.append("steal: between which the share must be, whichever samples hold time that the hypervisor took.")
     if "n" in heads:
         notes.append("n: samples.")
     if any(_NOT_MEASURED in column.cells for column in columns):
@@ -172,8 +181,8 @@ def _us(figure: float | None) -> str:
     return _NOT_MEASURED if figure is None or not math.isfinite(figure) else f"{figure:.3f}"
 
 
-def _range(interval: Interval | None) -> str:
-    return _NOT_MEASURED if interval is None else f"{interval.low:.1f}..{interval.high:.1f}"
+def _range(ends: tuple[float, float] | None) -> str:
+    return _NOT_MEASURED if ends is None else "{:.1f}..{:.1f}".format(*ends)
 
 
 def _count(count: int | None) -> str:

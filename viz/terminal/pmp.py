@@ -22,8 +22,8 @@ def render_pmp(pmp: Pmp) -> str:
     how = {"dwarf": "stacks copied and unwound", "fp": "frame pointers", "gdb": "gdb's stacks"}.get(pmp.callgraph, "")
     lines = [
         "Poor man's profile (wall-clock samples of every thread)",
-        f"{pmp.samples:,} samples of {len(pmp.threads)} threads in {pmp.seconds:.1f} s, {pmp.hz:g} a second and "
-        f"thread, {pmp.sampler}, {how}",
+        f"{pmp.samples:,} samples of {len(pmp.threads)} threads in {pmp.seconds:.1f} s, {pmp.rate_words}, "
+        f"{pmp.sampler}, {how}",
     ]
     rows, words = [["state", "share", "thread seconds", "samples"]], [""]
     for state, about in SAMPLED.items():

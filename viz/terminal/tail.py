@@ -76,7 +76,7 @@ def _row_notes(tail: Tail) -> Iterator[str]:
 
 def _cpu(tail: Tail) -> Iterator[str]:
     if not tail.cpu:
-        if tail.gap is not None:
+        if tail.gap is not None or any(tail.cpu_samples):
             yield from (f"  {cpu_absent(tail)}", "")
         return
     yield f"On what they use the CPU (samples: {samples_words(tail)})"

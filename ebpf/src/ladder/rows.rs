@@ -19,7 +19,9 @@ const CLASSES: [&str; 7] =
     names!(class[0..CLASSES]: ONE_READ NO_READ SEVERAL NO_REQUEST FOREIGN AWAKE DISORDER);
 /// In the order of `enum part` there.
 const PARTS: [&str; part::PARTS.0 as usize] =
-    ["before", "reader", "call", "queue", "device", "wake", "runq", "sleep", "between", "after"];
+    ["before", "reader", "call", THROTTLE, "queue", "device", "wake", "runq", "sleep", "between", "after"];
+/// Of a process without an IO limit no query has it.
+const THROTTLE: &str = "throttle";
 /// Where the rows of parts begin.
 const PARTS_AT: usize = STAGES.len() + CLASSES.len() + 1;
 const ROWS: usize = PARTS_AT + 2 * PARTS.len();
@@ -63,8 +65,11 @@ pub fn read(skeleton: &LadderSkel) -> Result<Rows, Failure> {
     stages.retain(|stage| stage.histogram.count > 0);
     let classes = named(&CLASSES, &mut rows);
     let outside = named(&["outside"], &mut rows).pop().expect("the last row");
-    let [several, foreign] = [(); 2]
-        .map(|()| Some(named(&PARTS, &mut rows)).filter(|parts| parts.iter().any(|stage| stage.count() > 0)));
+    let [several, foreign] = [(); 2].map(|()| {
+        let mut parts = named(&PARTS, &mut rows);
+        parts.retain(|one| one.name != THROTTLE || one.histogram.sum_ns > 0);
+        Some(parts).filter(|parts| parts.iter().any(|stage| stage.count() > 0))
+    });
     Ok(Rows { stages, classes, outside, several, foreign })
 }
 

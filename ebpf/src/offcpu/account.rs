@@ -88,6 +88,14 @@ impl Window {
                 }
             }
         }
+        // What had no room among the sums: one stretch of each thread at most.
+        for thread in self.threads.iter().chain(self.ends.iter().map(|end| &end.thread)) {
+            if thread.before_ns > 0 {
+                let sum = sums.entry(Key { tid: thread.tid, ..Key::default() }).or_default();
+                sum.ns += thread.before_ns;
+                sum.count += 1;
+            }
+        }
         // Threads that did nothing at all: no event told of them.
         for tid in self.at_close.keys() {
             let seen = self.threads.iter().any(|thread| thread.tid == *tid);

@@ -27,7 +27,7 @@ const HEAD: [Field; 15] = [
     ("end_ns", "Q"),
     ("own_ns", "Q"),
     ("bytes", "Q"),
-    ("parts", "9Q"),
+    ("parts", "10Q"),
     ("tid", "I"),
     ("weight", "I"),
     ("reads", "I"),
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(&out[..8], MAGIC);
         assert_eq!(u32::from_le_bytes(out[12..16].try_into().unwrap()) as usize, out.len());
         let text: serde_json::Value = serde_json::from_slice(&out[16..]).unwrap();
-        assert_eq!(text["record"]["fields"][4], serde_json::json!(["parts", "9Q", 32]));
+        assert_eq!(text["record"]["fields"][4], serde_json::json!(["parts", "10Q", 32]));
         assert_eq!(text["span"]["bytes"], 56);
     }
 }

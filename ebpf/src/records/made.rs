@@ -51,7 +51,11 @@ fn made(record: &Record, places: &mut Places, tellers: &Tellers) -> (Head, Vec<F
         .seen()
         .iter()
         .filter(is_request)
-        .map(|span| OwnRequest { issued: span.at[1], completed: span.at[2] })
+        .map(|span| OwnRequest {
+            held_until: if span.state == 0 { 0 } else { span.at[0] },
+            issued: span.at[1],
+            completed: span.at[2],
+        })
         .collect();
     // The number of each among the spans, from 1 on.
     let at: Vec<u16> =

@@ -20,10 +20,12 @@ pub enum QueryPart {
     PageFault,
     /// Locks, conditions, sleeps: told apart by the waits.
     Blocked,
+    /// Blocked while an IO limit of the control group held the awaited request back.
+    Throttle,
 }
 
 /// As results name them.
-pub const PARTS: [&str; 9] = [
+pub const PARTS: [&str; 10] = [
     "on_cpu",
     "run_queue",
     "block_queue",
@@ -33,6 +35,7 @@ pub const PARTS: [&str; 9] = [
     "unknown_io",
     "page_fault",
     "blocked",
+    "throttle",
 ];
 
 /// What a blocked thread waited for, as far as its state and stack tell.
@@ -61,6 +64,8 @@ pub struct Wait {
 /// An own request; 0 where a point was not seen.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnRequest {
+    /// When its turn came, where an IO limit held it back; 0: none did.
+    pub held_until: u64,
     pub issued: u64,
     pub completed: u64,
 }
@@ -97,7 +102,9 @@ impl Wait {
             }
             (Awaited::Storage, Some((place, request))) => {
                 let issued = request.issued.clamp(self.left, request.completed);
-                add(QueryPart::BlockQueue, issued - self.left);
+                let begun = request.held_until.clamp(self.left, issued);
+                add(QueryPart::Throttle, begun - self.left);
+                add(QueryPart::BlockQueue, issued - begun);
                 add(QueryPart::Device, request.completed - issued);
                 let rest = if self.more { QueryPart::UnknownIo } else { QueryPart::WakeUp };
                 add(rest, self.woken - request.completed);
@@ -143,32 +150,43 @@ mod tests {
 
     #[test]
     fn the_own_request_that_completed_last_is_the_awaited_one() {
-        let first = OwnRequest { issued: 50, completed: 300 };
-        let second = OwnRequest { issued: 150, completed: 880 };
-        let later = OwnRequest { issued: 950, completed: 990 };
-        let unseen = OwnRequest { issued: 0, completed: 0 };
+        let first = OwnRequest { held_until: 0, issued: 50, completed: 300 };
+        let second = OwnRequest { held_until: 0, issued: 150, completed: 880 };
+        let later = OwnRequest { held_until: 0, issued: 950, completed: 990 };
+        let unseen = OwnRequest { held_until: 0, issued: 0, completed: 0 };
         let (found, place) = parts(WAIT, &[first, second, later, unseen]);
-        assert_eq!((found, place), ([0, 100, 50, 730, 20, 0, 0, 0, 0], Some(1)));
+        assert_eq!((found, place), ([0, 100, 50, 730, 20, 0, 0, 0, 0, 0], Some(1)));
         // Issued while the thread still ran.
-        assert_eq!(parts(WAIT, &[first]).0, [0, 100, 0, 200, 600, 0, 0, 0, 0]);
+        assert_eq!(parts(WAIT, &[first]).0, [0, 100, 0, 200, 600, 0, 0, 0, 0, 0]);
         // Of more than are known another one may have been the last.
-        assert_eq!(parts(Wait { more: true, ..WAIT }, &[first]).0, [0, 100, 0, 200, 0, 0, 600, 0, 0]);
+        assert_eq!(parts(Wait { more: true, ..WAIT }, &[first]).0, [0, 100, 0, 200, 0, 0, 600, 0, 0, 0]);
         // Over before the thread slept: it waited for another one.
-        let over = OwnRequest { issued: 50, completed: 90 };
-        assert_eq!(parts(WAIT, &[over]), ([0, 100, 0, 0, 0, 0, 800, 0, 0], None));
+        let over = OwnRequest { held_until: 0, issued: 50, completed: 90 };
+        assert_eq!(parts(WAIT, &[over]), ([0, 100, 0, 0, 0, 0, 800, 0, 0, 0], None));
+    }
+
+    #[test]
+    fn what_a_limit_held_back_waited_for_its_turn_first() {
+        let held = OwnRequest { held_until: 700, issued: 750, completed: 880 };
+        assert_eq!(parts(WAIT, &[held]), ([0, 100, 50, 130, 20, 0, 0, 0, 0, 600], Some(0)));
+        // Its turn came before the thread slept.
+        assert_eq!(
+            parts(WAIT, &[OwnRequest { held_until: 90, ..held }]).0,
+            [0, 100, 650, 130, 20, 0, 0, 0, 0, 0]
+        );
     }
 
     #[test]
     fn without_an_own_request_it_was_anothers_or_is_unknown() {
-        assert_eq!(parts(Wait { other: 890, ..WAIT }, &[]).0, [0, 100, 0, 0, 10, 790, 0, 0, 0]);
-        assert_eq!(parts(Wait { other: 90, ..WAIT }, &[]).0, [0, 100, 0, 0, 0, 0, 800, 0, 0]);
-        let own = OwnRequest { issued: 120, completed: 800 };
-        assert_eq!(parts(Wait { other: 890, ..WAIT }, &[own]).0, [0, 100, 20, 680, 100, 0, 0, 0, 0]);
+        assert_eq!(parts(Wait { other: 890, ..WAIT }, &[]).0, [0, 100, 0, 0, 10, 790, 0, 0, 0, 0]);
+        assert_eq!(parts(Wait { other: 90, ..WAIT }, &[]).0, [0, 100, 0, 0, 0, 0, 800, 0, 0, 0]);
+        let own = OwnRequest { held_until: 0, issued: 120, completed: 800 };
+        assert_eq!(parts(Wait { other: 890, ..WAIT }, &[own]).0, [0, 100, 20, 680, 100, 0, 0, 0, 0, 0]);
     }
 
     #[test]
     fn what_is_no_wait_for_storage_is_whole() {
-        let own = OwnRequest { issued: 120, completed: 800 };
+        let own = OwnRequest { held_until: 0, issued: 120, completed: 800 };
         for (awaited, part) in [(Awaited::Nothing, 1), (Awaited::Page, 7), (Awaited::Another, 8)] {
             let (found, place) = parts(Wait { awaited, ..WAIT }, &[own]);
             assert_eq!((found[1], place), (if part == 1 { 900 } else { 100 }, None));
@@ -184,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_the_cpus() {
-        let mut found = [0, 100, 0, 200, 0, 0, 0, 0, 0];
+        let mut found = [0, 100, 0, 200, 0, 0, 0, 0, 0, 0];
         assert_eq!((close(&mut found, 1000), found[0]), (0, 700));
         assert_eq!((close(&mut found, 250), found[0]), (50, 0));
     }

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict
-from ground.results.interval import Interval
 from ground.results.profile import Slices
 from ground.results.record import RunRecord, Window
 from ground.settings import Setting
 
-__all__ = ("quiet_slices", "share_bounds", "stolen_checks", "stolen_of", "stolen_weight", "widened")
+__all__ = ("quiet_slices", "share_bounds", "stolen_checks", "stolen_of", "stolen_weight")
 
 # Of the weight; less moves no share by more than its own sampling does.
 _LITTLE = 0.02
@@ -59,16 +58,6 @@ def _stolen_ns(record: RunRecord) -> int:
     return sum(window.counters.steal_ns for window in record.windows if window.kind == "perf")
 
 
-def widened(interval: Interval | None, weight: int, total: int, stolen: int) -> Interval | None:
-    """The interval of a share, in percent, that holds what stolen time may have made of it as well."""
-    if not stolen or not total:
-        return interval
-    low, high = (100 * bound for bound in share_bounds(weight, total, stolen))
-    if interval is None:
-        return Interval(100 * weight / total, low, high, 0)
-    return Interval(interval.estimate, min(interval.low, low), max(interval.high, high), interval.n)
-
-
 def quiet_slices(slices: Slices, series: Sequence[Window]) -> list[int]:
     """The slices of the profile in which the hypervisor took nothing, by the counters of every second they touch.
 
@@ -108,7 +97,7 @@ def stolen_checks(
     words = ", ".join(f"{name} {100 * low:.1f}..{100 * high:.1f} %" for name, low, high in bounds)
     means = "true shares are not known exactly"
     if words:
-        means += f": they lie between {words}; the intervals of the tables include this"
+        means += f": they lie between {words} (`steal` in the tables)"
     if categories is not None and slices is not None:
         means += _quiet_shares(categories, quiet_slices(slices, series))
     yield Check(

@@ -15,9 +15,9 @@ def of_the_process(window: Window) -> Window:
     What a request took (io.lat, reqsz) stays that of all requests.
     """
     counters = window.counters
-    if not counters.storage_read_bytes:
+    part = counters.own_part
+    if part == 1:
         return window
-    part = min(counters.process_read_bytes / counters.storage_read_bytes, 1.0)
     own = replace(
         counters,
         storage_reads=round(counters.storage_reads * part),

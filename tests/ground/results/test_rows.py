@@ -12,7 +12,7 @@ from ground.errors import MeasurementError
 from ground.results.files_at_paths import PACKED, FileAtPath, write_files_at_paths
 from ground.results.query_records import BLOCKED, PARTS, Recorded, Span, read_query_records, read_recorded
 from ground.results.requests import NOTHING, Request, read_requests, request_rows
-from ground.results.tail import KINDS, read_tail
+from ground.results.tail import KIND_OF_PART, KINDS, read_tail
 from ground.system.atomic_files import write_json
 from tests.requests import row, told
 from tests.tails import STATE_NAMES, file_bytes, naps, query, recorded, tail, wait
@@ -39,7 +39,14 @@ def test_many_records_are_read_one_by_one(tmp_path: Path) -> None:
 
 
 def test_each_part_of_the_file_has_a_kind_of_row() -> None:
-    assert PARTS[BLOCKED] == "blocked" and len(KINDS) == BLOCKED + 3
+    assert PARTS[BLOCKED] == "blocked" and set(KIND_OF_PART) == set(PARTS) - {"blocked"}
+    assert set(KIND_OF_PART.values()) | {"lock", "condition", "sleep"} == set(KINDS)
+
+
+def test_records_of_before_io_limits_were_seen_are_read(tmp_path: Path) -> None:
+    path, known = tmp_path / "records.bin", [query(0, 10, wait(1, 2, 3, "io", 1))]
+    path.write_bytes(file_bytes([known[0]._replace(parts=known[0].parts[:-1])], parts=list(PARTS[:-1])))
+    assert read_query_records(path).records == known
 
 
 @pytest.mark.parametrize(

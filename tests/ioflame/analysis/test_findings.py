@@ -195,6 +195,49 @@ def test_a_stage_is_told_per_query_of_whatever_kind(rule: FindingRule, run: RunR
     assert findings(read_rules(), run, ladder=ladder_of(rule.stage, [1_000, 1_000, 1_000, 80_000])) == []
 
 
+def of_rate(run: RunRecord, kind: str, share: float) -> RunRecord:
+    """With a window of an observer that had this share of the plain windows' rate."""
+    plain = [window for window in run.windows if window.kind == "plain"]
+    queries = share * sum(w.counters.queries or 0.0 for w in plain) / sum(w.seconds for w in plain)
+    return replace(run, windows=[*run.windows, window(kind, 10, "", 600, queries=10 * queries)])
+
+
+def test_a_stage_is_carried_over_to_rx_lat_where_its_window_ran_as_the_plain_ones(run: RunRecord) -> None:
+    """30 us of each query of 30 us and of its share of rx.lat, 100 us; and of a window that ran at 36 %."""
+    traced = ladder_of("runq", [30_000] * 1000)
+    run.metrics["rx.lat"] = 100.0
+    (found,) = findings(RULES, of_rate(run, "ladder", 0.95), ladder=traced)
+    assert found.us.estimate == pytest.approx(100.0, rel=1e-3)
+    assert found.sentence.startswith("100.0 [100.0, 100.0] of 100.0 us a query (rx.lat) are the delay")
+    assert "disturbed" not in found.sentence and "p50" not in found.sentence
+    (slow,) = findings(RULES, of_rate(run, "ladder", 0.36), ladder=traced)
+    assert slow.sentence.startswith("30.0 [30.0, 30.0] of 30.0 us a query are the delay")
+    assert slow.sentence.endswith(" That window was disturbed: it ran at 36 % of the plain windows' rate.")
+    (call,) = findings(RULES, of_rate(run, "ladder", 0.95), ladder=replace(traced, start="syscall"))
+    assert " of 30.0 us a read call are " in call.sentence
+
+
+def test_what_is_disturbed_comes_after_what_is_not(run: RunRecord, tmp_path: Path) -> None:
+    profile = profile_of(tmp_path, {SHOWN["page faults"]: [20] * SECONDS, ENGINE: [80] * SECONDS})
+    for share, names in ((0.95, ["device", "page faults"]), (0.5, ["page faults", "device"])):
+        found = findings(RULES, of_rate(run, "ladder", share), profile, ladder_of("device", [30_000] * 1000))
+        assert [one.name for one in found] == names
+
+
+def test_the_median_stands_beside_a_mean_that_rests_on_few(run: RunRecord) -> None:
+    """900 of 15 us, 100 of 1.3 ms."""
+    (found,) = findings(RULES, run, ladder=ladder_of("runq", [15_000] * 900 + [1_300_000] * 100))
+    assert found.sentence.endswith("Few queries take most of it: p50 15.0 us, mean 143.5.")
+
+
+def test_waits_are_carried_over_as_stages_are(run: RunRecord, tmp_path: Path) -> None:
+    waits = waits_of([{"lock": 200}] * 4, tmp_path)
+    (found,) = findings(RULES, of_rate(run, "offcpu", 0.95), waits=waits)
+    assert found.us.estimate == pytest.approx(0.95 * 800, rel=1e-3) and "disturbed" not in found.sentence
+    (slow,) = findings(RULES, of_rate(run, "offcpu", 0.36), waits=waits)
+    assert slow.us.estimate == pytest.approx(800.0) and "ran at 36 % of" in slow.sentence
+
+
 # What a thread in a lock looks like, from the root; the lock's place is the frame before the C library's.
 LOCKED = ("start_thread", "rocksdb::LRUCacheShard::Lookup", "__GI___lll_lock_wait", "futex_wait", "[lock]")
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ground.results.metrics import LEGEND, cpu_profiled, window_metrics
@@ -11,18 +13,25 @@ from tests.records import profile_facts, window
 
 
 def test_one_window_by_hand() -> None:
+    """Of 10,000 reads half are others', by their bytes."""
     one = window(
         "plain", 2.0, queries=20_000, storage_reads=10_000, storage_read_bytes=10_000 * 8192, storage_read_ms=1_200,
         cpu_ns=800_000_000, user_ns=600_000_000, system_ns=200_000_000, voluntary_switches=9_000,
-        involuntary_switches=1_000, steal_ns=20_000_000,
+        involuntary_switches=1_000, steal_ns=20_000_000, process_read_bytes=5_000 * 8192,
     )  # fmt: skip
     metrics = window_metrics([one], threads=4)
     assert metrics == pytest.approx({
-        "qps": 10_000, "iops": 5_000, "usPer": 30.0, "usPerRead": 60.0, "syPerRead": 20.0, "syPer": 10.0,
-        "cpuPer": 40.0, "cpuPerRead": 80.0, "readsPerQuery": 0.5, "reqsz": 8.0, "io.lat": 120.0, "rx.lat": 400.0,
+        "qps": 10_000, "iops": 5_000, "usPer": 30.0, "usPerRead": 120.0, "syPerRead": 40.0, "syPer": 10.0,
+        "cpuPer": 40.0, "cpuPerRead": 160.0, "readsPerQuery": 0.25, "reqsz": 8.0, "io.lat": 120.0, "rx.lat": 400.0,
         "csPer": 0.5, "stealPct": 1.0,
     })  # fmt: skip
     assert metrics.keys() <= LEGEND.keys()
+    assert cpu_profiled(metrics, "all") == (40.0, 160.0)
+    # All are others': there is no figure per read of its own, and the device's are what they were.
+    none = window_metrics([replace(one, counters=replace(one.counters, process_read_bytes=0))], threads=4)
+    assert metrics.keys() - none.keys() == {"usPerRead", "syPerRead", "cpuPerRead"}
+    assert (none["iops"], none["io.lat"], none["readsPerQuery"]) == (5_000, 120.0, 0.0)
+    assert cpu_profiled(none, "all") == (40.0, None)
 
 
 def test_windows_are_pooled_by_sums_not_by_means() -> None:

@@ -16,6 +16,7 @@ from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.checks.stolen_time import quiet_slices, share_bounds, stolen_checks, stolen_of, stolen_weight
 from ioflame.analysis.metric_intervals import weight_by_time
 from tests.records import folded, profile_facts, run_record, window
+from viz.terminal.owner_table import owner_table
 
 SAMPLED, RAN, STOLEN = 3_790_000_000, 2_560_000_000, 1_500_000_000
 SECONDS = [window("perf", steal_ns=steal) for steal in (0, 1_200_000_000, 0, 300_000_000, 0)]
@@ -55,8 +56,8 @@ def test_each_category_is_bounded_by_what_was_stolen() -> None:
 
 
 @pytest.mark.parametrize("sliced", [True, False])
-def test_the_tables_interval_holds_what_the_check_says(sliced: bool) -> None:
-    """Half of the weight in each of two rows, of every second alike: a bootstrap alone would see no doubt at all."""
+def test_the_tables_have_the_bounds_beside_the_interval(sliced: bool) -> None:
+    """Half of the weight in each of two rows, of every second alike: a bootstrap sees no doubt at all."""
     each = SAMPLED // 10
     slices = Slices(10**9, 0, [i // 2 for i in range(10)], [i % 2 for i in range(10)], [each] * 10, [1] * 10)
     made = recorded()
@@ -64,10 +65,11 @@ def test_the_tables_interval_holds_what_the_check_says(sliced: bool) -> None:
     table = categories_of(category_file(profile, "owner", stolen=stolen_of(made)))
     (check,) = stolen_checks(made, SECONDS, table, None)
     for row in table.rows:
-        assert row.interval is not None
-        assert f"{row.name} {row.interval.low:.1f}..{row.interval.high:.1f} %" in check.means
-    untouched = categories_of(category_file(profile, "owner")).rows[0].interval
-    assert untouched is None or (untouched.low, untouched.high) == (50, 50)
+        assert row.bounds is not None and "{} {:.1f}..{:.1f} %".format(row.name, *row.bounds) in check.means
+        assert ((row.interval.low, row.interval.high) if row.interval else None) == ((50, 50) if sliced else None)
+    assert categories_of(category_file(profile, "owner")).rows[0].bounds is None
+    text = owner_table(table.rows, unit="ns", width=100)
+    assert " steal " in text and "17.2..82.8" in text and ("50.0..50.0" in text) is sliced
 
 
 def test_nothing_is_said_where_no_sample_can_hold_stolen_time() -> None:
