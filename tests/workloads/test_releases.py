@@ -301,5 +301,10 @@ def test_what_is_here_and_what_can_be_had_is_listed(jar: Path, cache: Path, caps
     rows = [line for line in said if "MB to fetch" in line]
     assert [line.split()[0] for line in rows] == [one.version for one in ROCKSDB.release]
     assert any(line.startswith("jar-") and str(jar) in line for line in said) and str(cache) in said[-1]
-    assert main(["rocksdb", "remove", "10.4.2"]) == 2
-    assert "10.4.2 is not in the cache" in capsys.readouterr().err
+    name, here = next(cache.iterdir()).name, files(cache)
+    for words in (["remove", name, "10.4.2"], ["get", str(jar), "/nowhere/librocksdb.so"]):
+        assert main(["rocksdb", *words]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and ("10.4.2 is not in" in err or "librocksdb.so does not exist" in err)
+        assert "meaning: nothing was" in err and "fix: " in err
+        assert files(cache) == here
