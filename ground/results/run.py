@@ -55,12 +55,14 @@ class Run:
             self.path(Files.RECORD), {**msgspec.to_builtins(self.record), "database": self.record.database.as_text()}
         )
 
-    def save_series(self, series: list[Window]) -> None:
-        """Keeps the counters second by second (`series.json`), for plots and intervals."""
+    def save_windows(self, windows: list[Window], series: list[Window]) -> None:
+        """Keeps the windows so far, and in `series.json` their counters second by second, for plots and intervals."""
+        self.record.windows = windows
+        self.save()
         write_whole(self.path(Files.SERIES), msgspec.json.encode(series) + b"\n")
 
     def series(self) -> list[Window]:
-        """What `save_series` kept; empty where nothing was."""
+        """What `save_windows` kept; empty where nothing was."""
         path = self.path(Files.SERIES)
         if not path.exists():
             return []
