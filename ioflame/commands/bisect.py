@@ -21,6 +21,7 @@ from ground.results.comparison import BUILD
 from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path
+from ground.text.ranges import within
 from ioflame import __version__
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
@@ -69,12 +70,17 @@ def add_parser(commands: Commands) -> None:
     )
     add(
         "--sessions",
-        type=int,
+        type=within("--sessions", int, 1, 16),
         default=16,
         metavar="N",
         help="sessions at most, to prove that the ends differ (default: 16)",
     )
-    add("--blocks", type=int, metavar="N", help="blocks of a session of that proof (default: 4)")
+    add(
+        "--blocks",
+        type=within("--blocks", int, 1, 1000),
+        metavar="N",
+        help="blocks of a session of that proof (default: 4)",
+    )
     add("--schedule", default="", metavar="NAME", help="frozen or process (default: by the workload)")
     add("--resume", type=Path, metavar="DIR", help="resume the search in DIR")
     add_profile_arguments(parser)

@@ -30,12 +30,12 @@ from ground.system.process import interruptible
 from ground.text.columns import fold_line
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter, shown_path, terminal_width
+from ground.text.ranges import number
 from ioflame.analysis.compare.runs import compare_runs
 from ioflame.commands.arguments import (
     Commands,
     add_profile_arguments,
     choice,
-    number,
     part,
     profile_options,
     seconds,

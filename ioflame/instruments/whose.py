@@ -25,6 +25,7 @@ from ground.results.whose import StoredFolder, StoredListing, Whose, read_stored
 from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
+from ground.text.ranges import within
 from ioflame.analysis.whose import whose_of
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
 from ioflame.instruments.iolat import device_number
@@ -297,7 +298,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--reasons",
-        type=int,
+        type=within("--reasons", int, 0, 10**9),
         default=_REASONS,
         metavar="N",
         help=f"take the stack of one read in N, of other requests of one in N / 8, which give the reasons (default: "
@@ -309,8 +310,6 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     database: Path | None = arguments.database
     if database is not None and not database.is_dir():
         raise UsageError(f"--database {database} is no directory", mend="--database <the directory of the database>")
-    if arguments.reasons < 0:
-        raise UsageError(f"--reasons {arguments.reasons} is no number of requests", mend="--reasons 32")
     device = device_number(arguments.device or str(database or "."))
     request = WhoseRequest(arguments.pid, device, arguments.children, arguments.reasons)
     inner = requests_observer(request, children, out.with_name(Files.REQUESTS))

@@ -119,12 +119,13 @@ def lines_of_another_form() -> Iterator[str]:
         event("table_file_deletion", 8, 203, file_number=3),
         event("trivial_move", 8, 204, destination_level=1, total_files_size=1),
     ]  # fmt: skip
+    others: tuple[object, ...] = (None, "x", [{}], {"a": 1}, -1, 1 << 80, 1.5)
     for line in events:
         begin, _, text = line.partition("EVENT_LOG_v1 ")
         whole = json.loads(text)
         for key in whole:
             yield begin + "EVENT_LOG_v1 " + json.dumps({name: value for name, value in whole.items() if name != key})
-            for other in (None, "x", [{}], {"a": 1}, -1, 1 << 80, 1.5):
+            for other in others:
                 yield begin + "EVENT_LOG_v1 " + json.dumps({**whole, key: other})
     digits = "9" * 5000
     yield OPENED.replace("11/26", "99/99") + FLUSHED.replace("2026/11/26", "9999/99/99")

@@ -22,7 +22,7 @@ from workloads.counted_operations import CountedOperation, CountedPlan, counted_
 from workloads.engine import OUR_CLIENT, Engine
 from workloads.registry import engine_named
 
-__all__ = ("PADDINGS", "CountOptions", "PlannedCount", "check_repeats", "planned", "planned_of")
+__all__ = ("PADDINGS", "CountOptions", "PlannedCount", "planned", "planned_of")
 
 # Bytes by which the environments of the repetitions differ: a stack is aligned to 16, a page has 4096.
 PADDINGS = (0, 1024, 2064, 3088, 4080)
@@ -92,7 +92,6 @@ class PlannedCount:
 
 def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     """UsageError, HostError for what cannot be counted."""
-    check_repeats(options.repeats)
     engine = engine_named(options.engine, client=OUR_CLIENT)
     # What is quickly seen to be wrong, before a release is fetched.
     first, *_ = counted_plan(engine.name, engine.file(".")).of(options.operations)
@@ -109,16 +108,6 @@ def planned_of(options: CountOptions, engine: Engine, builds: dict[str, EngineBu
     facts = {name: artifact_facts(build) for name, build in builds.items()}
     _refuse_the_same(facts)
     return PlannedCount(options, engine, builds, facts, counted, operations, preload, counter)
-
-
-def check_repeats(repeats: int) -> None:
-    """UsageError for fewer than make a range, or more than there are paddings."""
-    if not 2 <= repeats <= len(PADDINGS):
-        raise UsageError(
-            f"--repeats {repeats} is not within 2 and {len(PADDINGS)}",
-            means="a difference needs ranges that do not overlap; nothing was started",
-            mend="--repeats 5",
-        )
 
 
 def _refuse_the_same(facts: dict[str, dict[str, str]]) -> None:

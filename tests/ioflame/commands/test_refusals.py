@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ground.errors import EXIT_OK, EXIT_USAGE
+from ground.errors import EXIT_OK, EXIT_USAGE, UsageError
 from ioflame import cli
 from ioflame.cli import build_parser
 from ioflame.instruments import INSTRUMENTS
@@ -68,7 +70,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("offcpu --pid 1 --dir /proc", "--dir /proc is not empty"),
         ("iolat --pid 1 --device /no/such", "--device /no/such: No such file"),
         ("whose --pid 1 --database /no/such", "--database /no/such is no directory"),
-        ("whose --pid 1 --reasons -1", "--reasons -1 is no number of requests"),
+        ("whose --pid 1 --reasons -1", "--reasons=-1 is out of range"),
     ],
     "experiment io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
     "explain io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
@@ -101,8 +103,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "rules": [("", "required: VERB"), ("check /no/such", "/no/such is no run directory")],
     "run --out out": [
         ("", "no command was given"),
-        ("--seconds 1 -- true", "--seconds 1 is out of range"),
-        ("--warm-up -1 -- true", "--warm-up -1 is out of range"),
+        ("--seconds 1 -- true", "--seconds=1 is out of range"),
+        ("--warm-up -1 -- true", "--warm-up=-1 is out of range"),
         ("--freq 0 -- true", "--freq=0 is out of range"),
         ("--count 'echo 1' --count-symbol f -- true", "each count the queries"),
         ("--collect perf,x -- true", "--collect=perf,x: x is not known"),
@@ -133,7 +135,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "xyzzy": [("", "(choose from")],
 } | {
     f"ebpf {program}": [
-        ("--pid 1 --seconds 0", "--seconds 0.0 is not a length of time"),
+        ("--pid 1 --seconds 0", "--seconds=0 is out of range"),
         ("--seconds 5", "required: --pid"),
         ("--pid 0", "there is no process 0"),
         ("--pid x", "'x' is not the number of a process"),
@@ -154,6 +156,41 @@ def test_bad_usage_is_refused_in_words_and_nothing_is_made(
         assert command != "profile" or "fix: " in err, (words, err)
         # Whether runs can be kept in the default directory is asked before the rest.
         assert not (tmp_path / "out").exists() and not any(map(Path.is_file, tmp_path.rglob("*"))), words
+
+
+def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Of a command, and of those below it."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from arguments_of(below)
+
+
+_ENDLESS = ("inf", "-inf", "nan", "1e99", "9" * 5000)
+# What is checked once it is read: TEXT options with the value of another option, or of a file.
+_BY_UNIT = {"--cache-size": "profile", "--num-keys": "profile", "--duration": "profile", "--memory": "history x",
+            "--time": "compare --null=sh", "--for": "attach --pid 1", "--every": "attach --pid 1",
+            "--keep": "attach --pid 1 --every 1m", "--per": "attach --pid 1", "--budget": "attach --pid 1",
+            "--limit": "sweep", "--repeats": "experiment io-efficiency", "--users": "experiment io-efficiency",
+            "--seed": "compare --null=sh"}  # fmt: skip
+
+
+def test_a_number_of_any_option_has_a_range() -> None:
+    typed = [(one.dest, one.type) for one in arguments_of(build_parser()[0]) if callable(one.type)]
+    numbers = [(name, kind) for name, kind in typed if kind is not Path and name != "metric"]
+    assert {"seconds", "hz", "warm_up", "jobs", "sample", "width", "pid", "reasons"} <= {name for name, _ in numbers}
+    for name, kind in numbers:
+        for text in _ENDLESS:
+            with pytest.raises((UsageError, argparse.ArgumentTypeError)):
+                print(name, text, kind(text))
+
+
+@pytest.mark.parametrize("option", _BY_UNIT)
+def test_sizes_and_times_without_an_end_are_refused(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    for text in (*_ENDLESS, "9" * 5000 + ".5"):
+        code, _, err = asked(capsys, *_BY_UNIT[option].split(), f"{option}={text}")
+        assert code == EXIT_USAGE, (option, text[:9], err[-900:])
 
 
 def test_each_program_says_what_it_costs_and_shows_an_example() -> None:

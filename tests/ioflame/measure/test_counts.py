@@ -19,7 +19,7 @@ from ioflame.measure.compare.counted import planned_beside
 from ioflame.measure.count.command import planned_command
 from ioflame.measure.count.counters import Processor
 from ioflame.measure.count.keep import keep
-from ioflame.measure.count.plan import PADDINGS, CountOptions, check_repeats
+from ioflame.measure.count.plan import PADDINGS, CountOptions
 from workloads.counted_operations import CountedOperation
 
 
@@ -51,11 +51,7 @@ def test_a_command_without_a_function_or_a_program_is_refused() -> None:
         planned_command(["/no/such"], "main", "rocksdb", 2)
 
 
-def test_a_range_takes_two_counts_and_paddings_move_stacks() -> None:
-    for repeats in (1, len(PADDINGS) + 1):
-        with pytest.raises(UsageError, match=f"--repeats {repeats} is not within 2 and 5"):
-            check_repeats(repeats)
-    check_repeats(2)
+def test_paddings_move_stacks() -> None:
     assert len(set(PADDINGS)) == len(PADDINGS) and all(padding % 16 == 0 for padding in PADDINGS)
 
 
