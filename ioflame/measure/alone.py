@@ -7,11 +7,12 @@ import os
 import select
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors.pmp import PmpPlan, Sampling
+from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.run import check_writable, new_directory
 from ground.system.held_process import HeldProcess
@@ -35,7 +36,7 @@ def watch(observer: Observer, pids: Sequence[int], seconds: float, reporter: Rep
     ended = Ended()
     told = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
     with contextlib.ExitStack() as stack:
-        with reporter.stage(f"attach {observer.what}"):
+        with reporter.stage(f"attach {observer.what}"), _said_if_gone(pids, observer.kind):
             stack.enter_context(attached(observer, reporter))
         observer.open()
         begun = time.monotonic()
@@ -57,6 +58,26 @@ def watch(observer: Observer, pids: Sequence[int], seconds: float, reporter: Rep
             Check("window", verdict, f"{lasted:.1f} of {seconds:g} s: {why}", "the figures are of that time")
         )
     return ended
+
+
+@contextlib.contextmanager
+def _said_if_gone(pids: Sequence[int], observer: str) -> Iterator[None]:
+    """What is refused within is said to be so because every process has ended, where that is why."""
+    held = []
+    for pid in pids:
+        with contextlib.suppress(UsageError):  # who watches says that there is none
+            held.append(HeldProcess(pid))
+    try:
+        yield
+    except IoflameError:
+        if not held or any(process.alive for process in held):
+            raise
+        ended = f"process {pids[0]} ended" if len(pids) == 1 else "every process ended"
+        raise MeasurementError(
+            f"{ended} while {observer} was being attached",
+            means="nothing was measured",
+            mend="--pid <a process that lives longer>; of a command of your own: ioflame run -- COMMAND",
+        ) from None
 
 
 def _wait(pids: Sequence[int], seconds: float) -> bool:
@@ -90,7 +111,9 @@ def sample(plan: PmpPlan, pid: int, seconds: float, out: Path, reporter: Reporte
         directory = new_directory(out, f"pmp-{pid}")
         sampling = Sampling(children, plan, pid, directory)
         doing = f"sampling process {pid}: {sampling.what}"
-        with reporter.stage(doing, seconds), attached(sampling, reporter):
+        with reporter.stage(doing, seconds), contextlib.ExitStack() as stack:
+            with _said_if_gone([pid], sampling.kind):
+                stack.enter_context(attached(sampling, reporter))
             sampling.open()
             try:
                 sampling.wait(seconds)

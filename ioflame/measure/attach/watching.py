@@ -136,7 +136,8 @@ class Watching:
             failed = runaway_error(list(children)[started:], self.used() - before, left) or error
             if failed is error and error.mend != LARGER and job.redaction is not None:
                 failed = without_words(name, error, job.redaction)
-            if not windows.ended:
+            # Of a target that has ended, the windows say so.
+            if not windows.ended and job.target.alive:
                 asked = job.options.asked_to_collect and failed.mend != LARGER
                 run.record.unobserved.append(Unobserved(name, failed.what, failed.mend, asked))
         finally:
