@@ -70,8 +70,14 @@ help: ## list the targets
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
+# What a target needs beside what a profile does, for its set-up.
+NEEDS :=
+ALLOCATOR_NEEDED = $(filter jemalloc,$(or $(strip $(value ALLOCATOR)),jemalloc))
+count: NEEDS = $(if $(filter processor,$(value BY)),,valgrind) $(ALLOCATOR_NEEDED)
+compare: NEEDS = $(if $(strip $(value COUNT) $(value OPERATION)),valgrind jemalloc)
+
 setup: ## install what a profile needs; seconds when it is there
-	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh
+	@DB_BENCH=$(call quoted,DB_BENCH) NEEDS='$(strip $(NEEDS))' bash ioflame/setup.sh
 
 setup-dev: ## setup, and what `make test` needs (chromium, linters)
 	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --dev

@@ -57,6 +57,13 @@ need gdb gdb
 need eu-stack elfutils
 need setpriv util-linux
 need cc gcc
+# What the target of make needs beside.
+for one in ${NEEDS:-}; do
+  case $one in
+    valgrind) need valgrind valgrind ;;
+    jemalloc) [[ "$(ldconfig -p 2>/dev/null)" == *libjemalloc.so* ]] || missing+=(libjemalloc2) ;;
+  esac
+done
 # What the CO-RE programs are compiled with, and libbpf, which their loader brings along. Without them bpftrace does it.
 compiling=()
 command -v clang >/dev/null 2>&1 || compiling+=(clang)
@@ -155,6 +162,7 @@ elsewhere() { # elsewhere PACKAGE...
       *' libleveldb-dev') package=leveldb-devel ;;
       *' libsnappy-dev') package=snappy-devel ;;
       *' liblmdb-dev') package=lmdb-devel ;;
+      'dnf libjemalloc2') package=jemalloc ;;
       # db_bench is in no package of theirs.
       *' rocksdb-tools') package= ;;
     esac

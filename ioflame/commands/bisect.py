@@ -30,7 +30,7 @@ from ioflame.measure.bisect.compared import Compared, check_symptom
 from ioflame.measure.bisect.conduct import Measuring, search
 from ioflame.measure.bisect.counted import CountedSearch, counted_symptom
 from ioflame.measure.compare.options import AskedArm, CompareOptions
-from ioflame.measure.count.plan import CountOptions
+from ioflame.measure.count.plan import CountOptions, check_installed
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 
@@ -94,12 +94,15 @@ def run(arguments: argparse.Namespace) -> int:
     going = _resumed(arguments.resume.resolve(), now) if arguments.resume else BisectRun.create(
         profile_options(arguments).out, now
     )  # fmt: skip
+    symptom = counted_symptom(going.record.symptom)
+    if symptom is not None:
+        check_installed("callgrind", ALLOCATORS[0])
     builds = Builds(going, reporter)
     template = CompareOptions(
         (), BUILD, schedule=arguments.schedule, sessions=arguments.sessions, blocks=arguments.blocks, twin=False
     )
     measuring: Measuring = Compared(_asked(arguments), template, going.record.symptom, going.directory, reporter)
-    if (symptom := counted_symptom(going.record.symptom)) is not None:
+    if symptom is not None:
         cpus = len(os.sched_getaffinity(0))
         options = CountOptions(arguments.engine, None, None, [], ALLOCATORS[0], _REPEATS, cpus, going.directory)
         measuring = CountedSearch(options, symptom, going.directory, reporter)

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from collectors.repeatable import ALLOCATORS
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.comparison import BUILD, COMMAND_LINE, NOTHING, Comparison, ComparisonRun
 from ground.results.differences import Outcome
@@ -46,7 +47,7 @@ from ioflame.measure.compare.conduct import conduct, planned, resumed
 from ioflame.measure.compare.counted import count_beside, planned_beside
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.measure.compare.own_commands import differing_between, resolve_commands, workload_of
-from ioflame.measure.count.plan import PlannedCount
+from ioflame.measure.count.plan import PlannedCount, check_installed
 from ioflame.measure.own_command.command_words import program_place
 from ioflame.present.comparison_page import counts_beside, write_comparison_page
 from ioflame.present.comparison_tables import tables_of
@@ -139,9 +140,11 @@ def run(arguments: argparse.Namespace) -> int:
     check_store(arguments.store)
     options = _options(arguments)
     with interruptible():
+        names = [name for text in arguments.operation for name in text.split(",")]
+        if arguments.count or names:
+            check_installed("callgrind", ALLOCATORS[0])
         commands = options.factor == COMMAND_LINE
         arms = (resolve_commands if commands else resolve_arms)(options, reporter)
-        names = [name for text in arguments.operation for name in text.split(",")]
         count = planned_beside(arms, options.factor, names) if arguments.count or names else None
         record = planned(options, arms)
         record.differing = differing_between(arms) if commands else {}

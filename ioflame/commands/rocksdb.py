@@ -1,6 +1,6 @@
 """`ioflame rocksdb`: releases of RocksDB that need no build: which there are, which are here, fetch one, remove one.
 
-A release is the library within the jar that Maven Central has of it. It is fetched by `mvn`, once, when it is asked for
+A release is the library within the jar that Maven Central has of it. It is fetched, once, when it is asked for
 by its name, and is kept in $XDG_CACHE_HOME/ioflame/rocksdb; what is there needs no network.
 """
 

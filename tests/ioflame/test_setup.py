@@ -39,11 +39,11 @@ def place() -> Iterator[Path]:
         yield root
 
 
-def setup(place: Path, *prefix: str) -> subprocess.CompletedProcess[str]:
+def setup(place: Path, *prefix: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*prefix, str(place / "bin" / "bash"), str(place / "ioflame" / "setup.sh")],
         cwd=place,
-        env={"PATH": str(place / "bin"), "HOME": str(place)},
+        env={"PATH": str(place / "bin"), "HOME": str(place), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -62,6 +62,20 @@ def test_an_ordinary_user_without_sudo_gets_the_exact_command(place: Path) -> No
     assert "missing: fio rocksdb-tools" in done.stderr
     assert "sudo apt-get update && sudo apt-get install -y --no-install-recommends fio rocksdb-tools" in done.stderr
     assert not (place / ".venv").exists()
+
+
+def test_what_a_target_needs_beside_is_installed_with_the_rest_at_once(place: Path) -> None:
+    (place / "bin" / "fio").unlink()
+    stand_in(place, "ldconfig", "exit 0")
+    stand_in(place, "apt-get", 'echo "$@" >> calls')
+    setup(place, NEEDS="valgrind jemalloc")
+    assert "install -y --no-install-recommends fio valgrind libjemalloc2" in (place / "calls").read_text()
+    (place / "calls").unlink()
+    setup(place)
+    assert "valgrind" not in (place / "calls").read_text()
+    (place / "bin" / "apt-get").unlink()
+    done = setup(place, NEEDS="valgrind jemalloc")
+    assert done.returncode == 3 and "missing: fio valgrind libjemalloc2; there is no apt" in done.stderr
 
 
 @pytest.mark.parametrize(
