@@ -183,7 +183,26 @@ def test_without_a_network_the_set_up_says_what_it_needs_one_for(place: Path) ->
     assert "no route to host\nsetup: pip could not install the packages of requirements.txt" in done.stderr
     assert "fix: make setup   (with a network" in done.stderr
 
-    (place / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 0\n")
+def test_a_build_says_how_far_it_is_and_why_it_failed(place: Path) -> None:
+    venv(place, "exit 0")
+    bars = "".join(rf"    Building [=> ] {n}/40: crate{n}(build)    \r" for n in (3, 4, 20, 21, 40))
+    words = rf"   Compiling one v1\n{bars}   Compiling two v1\n\nerror: no space\n\n  left\n"
+    stand_in(place, "cargo", f'[ "$1" = --version ] && echo cargo 1.99.0 && exit; printf "{words}" >&2; exit 101')
+    done = setup(place)
+    assert done.returncode == 3
+    said = [line for line in done.stdout.splitlines() if "crate " in line]
+    assert said == [
+        "setup: cargo: crate 3 of 40 (crate3)",
+        "setup: cargo: crate 4 of 40 (crate4), less than a minute left",
+        "setup: cargo: crate 20 of 40 (crate20), less than a minute left",
+        "setup: cargo: crate 40 of 40 (crate40), less than a minute left",
+    ]
+    assert "error: no space\n  left\nsetup: cargo could not build stackfold" in done.stderr
+    assert "Compiling" not in done.stderr + done.stdout
+
+
+def test_without_a_network_cargo_says_so(place: Path) -> None:
+    venv(place, "exit 0")
     stand_in(place, "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo "no route to host" >&2; exit 101')
     done = setup(place)
     assert done.returncode == 3
