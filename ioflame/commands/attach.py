@@ -33,7 +33,7 @@ from workloads.registry import service_named, service_names
 __all__ = ("add_parser", "run")
 
 _EXAMPLES = """examples:
-  ioflame attach --pid 4711 --seconds 60              a service, and the children it has and will have
+  ioflame attach 4711 --seconds 60                    a service, and the children it has and will have
   ioflame attach --cgroup tikv.service                all that a unit, or --container ID, holds
   ioflame attach --pid 4711 --count-preset selects    us per query, by the service's own statistics
   ioflame attach --pid 4711 --count 'CMD'             by a command that prints one growing number
@@ -64,7 +64,9 @@ def add_parser(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--pid", type=process_number, action="append", default=[], metavar="PID", help="the process, with its children")
+    several = "the process, with its children; several for several"
+    add("pid", type=process_number, nargs="*", action="extend", default=[], metavar="PID", help=several)
+    add("-p", "--pid", type=process_number, action="append", default=[], metavar="PID", help="the same")
     add("--cgroup", metavar="NAME", help="a control group: its path, or a unit of systemd: tikv.service")
     add("--container", metavar="ID", help="a container of any runtime, by its id")
     lasting = within("--seconds", float, LEAST_SECONDS, _MOST_SECONDS)

@@ -40,6 +40,7 @@ def add_parser(commands: Commands) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         one.add_argument(
+            "-p",
             "--pid",
             type=process_number,
             action="append",

@@ -79,7 +79,7 @@ def add_parser(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--pid", type=process_number, required=True, metavar="PID", help="the process")
+    add("-p", "--pid", type=process_number, required=True, metavar="PID", help="the process")
     lasting, rate = within("--seconds", float, 0.1, 86_400.0), within("--hz", float, 0.01, 1000.0)
     add("--seconds", type=lasting, default=10.0, metavar="S", help="how long (default: 10)")
     add("--hz", type=rate, default=10.0, metavar="HZ", help="samples a second of each thread (default: 10)")

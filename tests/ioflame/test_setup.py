@@ -183,6 +183,7 @@ def test_without_a_network_the_set_up_says_what_it_needs_one_for(place: Path) ->
     assert "no route to host\nsetup: pip could not install the packages of requirements.txt" in done.stderr
     assert "fix: make setup   (with a network" in done.stderr
 
+
 def test_a_build_says_how_far_it_is_and_why_it_failed(place: Path) -> None:
     venv(place, "exit 0")
     bars = "".join(rf"    Building [=> ] {n}/40: crate{n}(build)    \r" for n in (3, 4, 20, 21, 40))

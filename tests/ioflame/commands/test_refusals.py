@@ -193,6 +193,15 @@ def test_sizes_and_times_without_an_end_are_refused(capsys: pytest.CaptureFixtur
         assert code == EXIT_USAGE, (option, text[:9], err[-900:])
 
 
+def test_a_process_is_given_as_perf_and_bcc_take_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("attach 7", "attach -p 7", "attach --pid 7", "attach --seconds 9 7", "pmp -p 7", "ebpf iolat -p 7"):
+        words = command.split()
+        assert build_parser(words[0])[0].parse_args(words).pid in (7, [7]), command
+    assert build_parser("attach")[0].parse_args(["attach", "7", "8", "-p", "9"]).pid == [7, 8, 9]
+    code, _, err = asked(capsys, "attach", "x")
+    assert code == EXIT_USAGE and "argument PID: 'x' is not the number of a process" in err
+
+
 def test_each_program_says_what_it_costs_and_shows_an_example() -> None:
     programs = {name: one.alone for name, one in INSTRUMENTS.items() if one.alone is not None}
     assert set(programs) == set(PROGRAMS)
