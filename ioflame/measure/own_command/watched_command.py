@@ -139,6 +139,8 @@ class WatchedCommand:
         if options.log is not None:
             log = passing.enter_context(options.log.open("wb"))
             instead = {1: log.fileno(), 2: log.fileno()}
+        else:
+            passing.enter_context(self._reporter.beside_others())
         if client is not None and options.lines:
             self._lines = PrintedLines(client, options.command, self._reporter, instead)
             passing.callback(self._lines.finish)

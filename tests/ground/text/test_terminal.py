@@ -11,6 +11,7 @@ import pytest
 
 from ground.errors import MeasurementError
 from ground.text.nearest import did_you_mean
+from ground.text.progress import Reporter
 from ground.text.terminal import ReaderGoneError, on_terminal, steering_stderr
 
 
@@ -56,6 +57,47 @@ def test_what_an_encoding_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPat
     with on_terminal():
         print("\u2588 bar", flush=True)
     assert raw.getvalue() == b"? bar\n"
+
+
+def screen(written: str, width: int) -> list[str]:
+    """The lines of a terminal that writes on in the next one once its last column is full."""
+    lines, at = [""], 0
+    for character in written:
+        if character == "\n":
+            lines.append("")
+            at = 0
+        elif character == "\r":
+            at = 0
+        else:
+            if at == width:
+                lines.append("")
+                at = 0
+            lines[-1] = lines[-1][:at].ljust(at) + character + lines[-1][at + 1 :]
+            at += 1
+    return [line.rstrip() for line in lines]
+
+
+def test_a_line_beside_what_others_write_is_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return width is not None
+
+    for width in (40, None):
+        stream = Terminal()
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setenv("COLUMNS", "40")
+        reporter = Reporter(moves=False)
+        with reporter.beside_others():
+            stream.write("... finished 1000 ops              \r" if width else "... finished 1000 ops\r")
+            reporter.warn("one")
+            stream.write("loading: ")
+            reporter.warn("two")
+            stream.write("done\r")
+        reporter.warn("after it")
+        lines = [line for line in screen(stream.getvalue(), 40) if line]
+        before, last = ([], []) if width else (["... finished 1000 ops"], ["done"])
+        # A terminal's line that is written over anyway is ours; nothing else is lost.
+        assert lines == [*before, "warning: one", "loading:", "warning: two", *last, "warning: after it"]
 
 
 @pytest.mark.parametrize(
