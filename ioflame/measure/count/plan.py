@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 from collections.abc import Sequence
@@ -106,11 +107,11 @@ def check_installed(by: str, allocator: str) -> None:
     tools = ["valgrind"] if by == "callgrind" and shutil.which("valgrind") is None else []
     missing = [*tools, *filter(None, [allocator_package(allocator)])]
     if missing:
-        libc = "; without jemalloc: --allocator libc" if missing != tools else ""
+        other = ", or --allocator libc" if not tools else ""
         raise HostError(
             f"a count needs {' and '.join(missing)}, which {'are' if len(missing) > 1 else 'is'} not installed",
             means="nothing was fetched or started; with libc's allocator counts differ by what was freed before",
-            mend=f"sudo apt-get install {' '.join(missing)}{libc}",
+            mend=shlex.join(["sudo", "apt-get", "install", *missing]) + other,
         )
 
 

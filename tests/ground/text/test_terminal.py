@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ground.errors import MeasurementError
+from ground.text.columns import fold_line
 from ground.text.nearest import did_you_mean
 from ground.text.progress import Reporter
 from ground.text.terminal import ReaderGoneError, on_terminal, steering_stderr
@@ -57,6 +58,22 @@ def test_what_an_encoding_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPat
     with on_terminal():
         print("\u2588 bar", flush=True)
     assert raw.getvalue() == b"? bar\n"
+
+
+def test_a_name_of_a_function_is_one_word_also_where_it_was_folded_before() -> None:
+    name = "std::enable_if<(N < 2), void>::type rocksdb::(anonymous namespace)::Apply<int, char>(int, char const*)"
+    line = (
+        f"its leaf frames: read_[k] 9.10%, {name} 2.40%, operator->(A const&) 1.00%, a few (of many others), and more"
+    )
+    once = fold_line(line, 60, 2)
+    assert name in [part.strip() for part in once.split("\n")], once
+    for width in (100, 60, 40):
+        again = "\n".join(fold_line(part, width, 2) for part in once.split("\n"))
+        assert any(name in part for part in again.split("\n")) and "operator->(A const&)" in again, again
+        assert again.split() == line.split() and "\u00a0" not in again
+    # A remark is no list of arguments, and a bracket that nothing closes no name.
+    assert fold_line("aaaa bbbb (cc dd) <ee ff> g(h i", 20, 0).split("\n") == ["aaaa bbbb (cc dd)", "<ee ff> g(h i"]
+    assert fold_line("is x(y and more words", 12, 0).split("\n")[0] == "is x(y and"
 
 
 def screen(written: str, width: int) -> list[str]:
