@@ -127,6 +127,7 @@ PYTEST = $(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all) --durations 10
 BESIDE = -n auto --dist worksteal
 
 test-quick: ## tests without root, perf, a browser or a database: a minute, after make setup-dev
+	@test -x $(BIN)/pytest || { echo "pytest is not installed in $(VENV): make setup-dev" >&2; exit 2; }
 	$(BIN)/pytest -q -m 'not (needs or long or by_hand)' $(BESIDE)
 
 test-long: setup-long ## perf, eBPF, engines, browsers, comparisons, faults (18 min); CI runs both

@@ -26,10 +26,12 @@ def place() -> Iterator[Path]:
     """A tree with only the script and a PATH of chosen commands, readable to everybody, wherever the checkout is."""
     with tempfile.TemporaryDirectory(prefix="ioflame-setup-", dir="/tmp") as name:
         root = Path(name)
-        root.chmod(0o755)
-        (root / "ioflame").mkdir()
-        shutil.copy(SCRIPT, root / "ioflame")
-        (root / "bin").mkdir()
+        for folder in (root, root / "ioflame", root / "bin"):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+        # A clone of root's may be readable to root alone.
+        shutil.copyfile(SCRIPT, root / "ioflame" / SCRIPT.name)
+        (root / "ioflame" / SCRIPT.name).chmod(0o644)
         for tool in TOOLS:
             found = shutil.which(tool)
             assert found

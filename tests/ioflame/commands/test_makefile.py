@@ -129,6 +129,12 @@ def test_a_variable_that_no_target_knows_is_refused_before_anything_starts(
     assert {path.name for path in place.iterdir()} == {"Makefile", ".venv", "ioflame"}
 
 
+def test_quick_tests_without_their_set_up_say_which_it_is(place: Path) -> None:
+    done = ended(place, "test-quick")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[0] == "pytest is not installed in .venv: make setup-dev"
+
+
 def test_the_help_lists_every_variable(place: Path) -> None:
     listed = ended(place, "help", "--no-print-directory").stdout.partition("variables of profile")[2]
     assert {"WORKLOAD", "STORE", "USERS", "EXPERIMENT", "FACTOR", "SCHEDULE"} <= set(re.findall(r"\w+", listed))
