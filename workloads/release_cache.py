@@ -209,5 +209,7 @@ def _readable_sha256(jar: Path) -> str:
         return file_sha256(jar)
     except OSError as error:
         raise UsageError(
-            f"{Setting.ROCKSDB.to(jar)} cannot be read: {error.strerror}", means="nothing was started"
+            f"{Setting.ROCKSDB.to(jar)} cannot be read: {error.strerror}",
+            means="nothing was started",
+            mend=f"{Setting.ROCKSDB.to('<the path of a jar, or a release>')}",
         ) from None

@@ -99,7 +99,8 @@ def new_directory(out: Path, name: str) -> Path:
 
 
 def check_writable(out: Path) -> None:
-    """UsageError unless files can be made in `out`, which is made where it is not there."""
+    """UsageError unless files can be made in `out`. Where it is not there it is not there afterwards, either."""
+    made = [place for place in (out, *out.parents) if not place.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
         # A new file that has no name, or none that anybody could know: where others may write, a link may wait for it.
@@ -107,6 +108,10 @@ def check_writable(out: Path) -> None:
             probe.write(b"x")
     except OSError as error:
         raise _unwritable(out, error) from None
+    finally:
+        for place in made:
+            with contextlib.suppress(OSError):
+                place.rmdir()
 
 
 def _unwritable(out: Path, error: OSError) -> UsageError:

@@ -91,12 +91,12 @@ def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
     check_store(arguments.store)
     now = _record(arguments)
+    symptom = counted_symptom(now.symptom)
+    if symptom is not None:
+        check_installed("callgrind", ALLOCATORS[0])
     going = _resumed(arguments.resume.resolve(), now) if arguments.resume else BisectRun.create(
         profile_options(arguments).out, now
     )  # fmt: skip
-    symptom = counted_symptom(going.record.symptom)
-    if symptom is not None:
-        check_installed("callgrind", ALLOCATORS[0])
     builds = Builds(going, reporter)
     template = CompareOptions(
         (), BUILD, schedule=arguments.schedule, sessions=arguments.sessions, blocks=arguments.blocks, twin=False

@@ -260,6 +260,7 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
         raise UsageError(
             f"arms {', '.join(names)}: a comparison needs at least two arms with different names ({TWIN} is reserved)",
             means="nothing was started",
+            mend="--arm a=<a db_bench> --arm b=<another>, or --null <a db_bench> to compare one with itself",
         )
     return CompareOptions(
         arms=tuple(asked),
@@ -306,7 +307,9 @@ def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
         # A path may hold blanks, as any that `make` hands on.
         words = [command] if _is_there(command) else shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"--arm {text}: {error}", means="nothing was started") from None
+        raise UsageError(
+            f"--arm {text}: {error}", means="nothing was started", mend="--arm 'NAME=<a client, or its command line>'"
+        ) from None
     place = next((at for at, word in enumerate(words) if not _VARIABLE.match(word)), len(words))
     if equals and _NAME.fullmatch(name) and any(word.startswith("-") for word in words[place + 1 :]):
         return _command_arm(arguments, name, words[:place], words[place:])

@@ -23,9 +23,10 @@ from ground.text.ranges import within
 from ioflame.commands.arguments import Commands
 from ioflame.instruments.pmp import analyse, draw
 from ioflame.measure.alone import sample
+from ioflame.present.rules_check import own_rules
 from viz.terminal.columns import folded
 from viz.terminal.pmp import render_locks, render_pmp
-from workloads.registry import DEFAULT_ENGINE, rules_named
+from workloads.registry import DEFAULT_ENGINE, engine_names, rules_named
 
 __all__ = ("add_parser", "run")
 
@@ -102,12 +103,14 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet or arguments.json)
+    rules = rules_named(arguments.rules)
+    if arguments.rules not in engine_names():
+        own_rules(Path(arguments.rules))
     plan = PmpPlan(arguments.sampler, arguments.hz, arguments.callgraph, arguments.max_pause, arguments.force)
     with interruptible():
         directory, interrupted = sample(
             plan, arguments.pid, arguments.seconds, Path(arguments.out).absolute(), reporter
         )
-        rules = rules_named(arguments.rules)
         with reporter.stage("fold the stacks and find their names"):
             pmp, locks = analyse(directory, rules)
         draw(directory, rules)

@@ -31,7 +31,7 @@ from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code,
 from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY
 from ioflame.measure.attach.conduct import LEAST_SECONDS
-from ioflame.measure.attach.job import AttachOptions
+from ioflame.measure.attach.job import AttachOptions, count_refused
 from ioflame.measure.own_command.added_words import added_words
 from ioflame.measure.own_command.command_words import StartedCommand, checked_command
 from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
@@ -114,7 +114,7 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
         if count is not None:
             count.ask()
             if count.failed:
-                raise UsageError(f"the count failed: {count.failed}", means="nothing was started")
+                raise count_refused(count.failed)
         check_writable(attach.out)
         stackfold_binary()
         plan = plan_recording(attach.event, attach.frequency, attach.callgraph)

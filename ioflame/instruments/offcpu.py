@@ -234,7 +234,9 @@ def _make_empty(directory: Path) -> None:
         if any(directory.iterdir()):
             raise UsageError(f"--dir {directory} is not empty", means="nothing is overwritten", mend="another name")
     except OSError as error:
-        raise UsageError(f"--dir {directory}: {error.strerror}") from None
+        raise UsageError(
+            f"--dir {directory}: {error.strerror}", means="nothing was started", mend="--dir <a new directory>"
+        ) from None
 
 
 def _show(path: Path) -> tuple[str, list[Check]]:

@@ -278,7 +278,9 @@ def _made(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(f"--dir {directory}: {error.strerror}") from None
+        raise UsageError(
+            f"--dir {directory}: {error.strerror}", means="nothing was started", mend="--dir <a new directory>"
+        ) from None
     return directory
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.pmp import PmpPlan, Sampling
-from ground.errors import IoflameError, MeasurementError, UsageError
+from collectors.pmp import PmpPlan, Sampling, sampler_named
+from ground.errors import HostError, IoflameError, MeasurementError, UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.run import check_writable, new_directory
 from ground.system.held_process import HeldProcess
@@ -102,13 +103,29 @@ def _wait(pids: Sequence[int], seconds: float) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def _refused_without(out: Path, name: str) -> Iterator[Path]:
+    """A new directory; where what is within is refused, it is gone again, and so is `out` where that was not there."""
+    first = not out.exists()
+    directory = new_directory(out, name)
+    try:
+        yield directory
+    except (UsageError, HostError) as error:
+        shutil.rmtree(directory)
+        if first:
+            out.rmdir()
+        if str(directory) in error.mend:  # its log, all of which is said above
+            error.mend = "--pid <a running process of yours; see ps>"
+        raise
+
+
 def sample(plan: PmpPlan, pid: int, seconds: float, out: Path, reporter: Reporter) -> tuple[Path, bool]:
     """The new directory in `out` with what the poor man's profiler sampled, and whether the user cut it short."""
     HeldProcess(pid)  # before there is a directory for it
+    sampler_named(plan.sampler)
     check_writable(out)
     interrupted = False
-    with Children() as children:
-        directory = new_directory(out, f"pmp-{pid}")
+    with Children() as children, _refused_without(out, f"pmp-{pid}") as directory:
         sampling = Sampling(children, plan, pid, directory)
         doing = f"sampling process {pid}: {sampling.what}"
         with reporter.stage(doing, seconds), contextlib.ExitStack() as stack:
