@@ -18,7 +18,7 @@ from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
-from ground.results.requests import read_requests, request_rows
+from ground.results.requests import NOTHING, read_requests, request_rows
 from ground.results.run import Run
 from ground.results.stored_files import StoredFiles
 from ground.results.whose import StoredFolder, StoredListing, Whose, read_stored_listing, read_whose
@@ -212,8 +212,11 @@ def _sorted(directory: Path, rules: Rules) -> Whose:
     """Gives the requests in a directory to what they were for, and leaves that beside them."""
     told = read_requests(directory / Files.REQUESTS)
     listing = read_stored_listing(directory / Files.STORED_FILES)
-    reasons, labels = _reasons(directory, rules) if told.reasons else ({}, {})
-    whose = whose_of(told, request_rows(directory / Files.REQUEST_ROWS, told), listing, reasons, labels)
+    rows = directory / Files.REQUEST_ROWS
+    # Where only children sent requests there is no stack, and nothing to fold: stacks are of the first process.
+    taken = bool(told.reasons) and any(row.stack != NOTHING for row in request_rows(rows, told))
+    reasons, labels = _reasons(directory, rules) if taken else ({}, {})
+    whose = whose_of(told, request_rows(rows, told), listing, reasons, labels)
     write_json(directory / Files.WHOSE, whose)
     return whose
 
