@@ -260,7 +260,7 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
         raise UsageError(
             f"arms {', '.join(names)}: a comparison needs at least two arms with different names ({TWIN} is reserved)",
             means="nothing was started",
-            mend="--arm a=<a db_bench> --arm b=<another>, or --null <a db_bench> to compare one with itself",
+            mend="--arm a=<a client> --arm b=<another>, or --null <a client> to compare one with itself",
         )
     return CompareOptions(
         arms=tuple(asked),
