@@ -70,8 +70,14 @@ help: ## list the targets
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
+# What a target needs beside what a profile does, for its set-up.
+NEEDS :=
+ALLOCATOR_NEEDED = $(filter jemalloc,$(or $(strip $(value ALLOCATOR)),jemalloc))
+count: NEEDS = $(if $(filter processor,$(value BY)),,valgrind) $(ALLOCATOR_NEEDED)
+compare: NEEDS = $(if $(strip $(value COUNT) $(value OPERATION)),valgrind jemalloc)
+
 setup: ## install what a profile needs; seconds when it is there
-	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh
+	@DB_BENCH=$(call quoted,DB_BENCH) NEEDS='$(strip $(NEEDS))' bash ioflame/setup.sh
 
 setup-dev: ## setup, and what `make test` needs (chromium, linters)
 	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --dev
@@ -121,6 +127,7 @@ PYTEST = $(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all) --durations 10
 BESIDE = -n auto --dist worksteal
 
 test-quick: ## tests without root, perf, a browser or a database: a minute, after make setup-dev
+	@test -x $(BIN)/pytest || { echo "pytest is not installed in $(VENV): make setup-dev" >&2; exit 2; }
 	$(BIN)/pytest -q -m 'not (needs or long or by_hand)' $(BESIDE)
 
 test-long: setup-long ## perf, eBPF, engines, browsers, comparisons, faults (18 min); CI runs both

@@ -15,7 +15,14 @@ from ground.errors import HostError
 from ground.system.elf import build_id
 from ground.system.process import capture
 
-__all__ = ("ALLOCATORS", "allocator_library", "facts_of_program", "repeatable", "repeatable_command")
+__all__ = (
+    "ALLOCATORS",
+    "allocator_library",
+    "allocator_package",
+    "facts_of_program",
+    "repeatable",
+    "repeatable_command",
+)
 
 ALLOCATORS = ("jemalloc", "libc")
 # Copies by `rep movsb` count each byte as an instruction.
@@ -47,12 +54,14 @@ def allocator_library(name: str) -> Path | None:
         return None
     found = _loaded_as(f"{name}.so")
     if found is None:
-        raise HostError(
-            f"lib{name} is not installed",
-            means="with libc's allocator counts differ by what was freed before (a scan by 0.6 %)",
-            mend=f"sudo apt-get install lib{name}2, or --allocator libc",
-        )
+        package = allocator_package(name)
+        raise HostError(f"{package} is not installed", mend=f"sudo apt-get install {package}, or --allocator libc")
     return found
+
+
+def allocator_package(name: str) -> str:
+    """Debian's, where the allocator has to be installed; "" where it is there, or is libc's own."""
+    return f"lib{name}2" if name != "libc" and _loaded_as(f"{name}.so") is None else ""
 
 
 def _loaded_as(name: str) -> Path | None:

@@ -57,6 +57,13 @@ need gdb gdb
 need eu-stack elfutils
 need setpriv util-linux
 need cc gcc
+# What the target of make needs beside.
+for one in ${NEEDS:-}; do
+  case $one in
+    valgrind) need valgrind valgrind ;;
+    jemalloc) [[ "$(ldconfig -p 2>/dev/null)" == *libjemalloc.so* ]] || missing+=(libjemalloc2) ;;
+  esac
+done
 # What the CO-RE programs are compiled with, and libbpf, which their loader brings along. Without them bpftrace does it.
 compiling=()
 command -v clang >/dev/null 2>&1 || compiling+=(clang)
@@ -155,6 +162,7 @@ elsewhere() { # elsewhere PACKAGE...
       *' libleveldb-dev') package=leveldb-devel ;;
       *' libsnappy-dev') package=snappy-devel ;;
       *' liblmdb-dev') package=lmdb-devel ;;
+      'dnf libjemalloc2') package=jemalloc ;;
       # db_bench is in no package of theirs.
       *' rocksdb-tools') package= ;;
     esac
@@ -233,6 +241,29 @@ at_least() { # at_least VERSION MINIMUM
 
 online="$again   (with a network: pip and cargo also take HTTPS_PROXY=<URL of a proxy>)"
 
+left() { # left SECONDS
+  if (($1 < 60)); then printf 'less than a minute left'; else printf 'about %d min left' $((($1 + 59) / 60)); fi
+}
+# What cargo prints, without its moving bar `[==> ] 9/55: name`: of that a line for each tenth of the crates.
+progress() {
+  local part line bar='\] ([0-9]+)/([0-9]+): ?([^ (]*)' tenth=-1 first='' began=$SECONDS built
+  while IFS= read -r -d $'\r' part || [[ -n $part ]]; do
+    while IFS= read -r line; do
+      if [[ $line =~ $bar ]]; then
+        ((BASH_REMATCH[1] * 10 / BASH_REMATCH[2] > tenth)) || continue
+        tenth=$((BASH_REMATCH[1] * 10 / BASH_REMATCH[2]))
+        first=${first:-${BASH_REMATCH[1]}}
+        built=$((BASH_REMATCH[1] - first))
+        say "cargo: crate ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]}${BASH_REMATCH[3]:+ (${BASH_REMATCH[3]})}$(
+          ((built == 0)) || printf ', %s' "$(left $(((SECONDS - began) * (BASH_REMATCH[2] - BASH_REMATCH[1]) / built)))"
+        )"
+      elif [[ ! $line =~ ^\ *(Compiling|Download|Updating|Locking|Finished|Blocking|$) ]]; then
+        printf '%s\n' "$line" >&2
+      fi
+    done <<<"$part"
+  done
+}
+
 # --- the Rust crates ---------------------------------------------------------------------------------------------------
 programs() {
   rust="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh   (https://rustup.rs)"
@@ -257,15 +288,19 @@ programs() {
   for crate in "${crates[@]}"; do
     [[ -x "target/release/$crate" ]] || unbuilt+=("$crate")
   done
-  ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; up to two minutes on two cores)"
+  ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; some minutes on two cores)"
   packer=
   if ((tier >= 2)) && [[ "$(target/dev-tools/bin/thorin --version 2>/dev/null)" != *" $THORIN_VERSION" ]]; then
     say "building thorin $THORIN_VERSION, which packs split debug information for the tests"
     cargo install -q --debug --locked --root target/dev-tools --version "$THORIN_VERSION" thorin-dwp-bin &
     packer=$!
   fi
-  cargo build -q --release --locked "${crates[@]/#/--package=}" ||
-    refuse "cargo could not build ${crates[*]} (its words are above)" "$online"
+  if ((${#unbuilt[@]})); then
+    CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 \
+      cargo build --release --locked "${crates[@]/#/--package=}" 2>&1 | progress
+  else
+    cargo build -q --release --locked "${crates[@]/#/--package=}"
+  fi || refuse "cargo could not build ${crates[*]} (its words are above)" "$online"
   printf '%s\n' workloads/engines/*/ >target/engines
   [[ -z $packer ]] || wait "$packer" || refuse "cargo could not build thorin (its words are above)" "$online"
 }

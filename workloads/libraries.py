@@ -18,12 +18,12 @@ from workloads.elf import why_not_loadable
 from workloads.release_cache import ReleaseCache
 from workloads.releases import Releases
 
-__all__ = ("AskedLibrary", "Library", "asked_libraries", "found_library", "names_a_library")
+__all__ = ("JAR", "AskedLibrary", "Library", "asked_libraries", "found_library", "names_a_library")
 
 _NAMED = re.compile(r"([\w.+-]{1,40})=(.+)", re.DOTALL)
 # librocksdb.so, librocksdb.so.10.4, an archive of Java.
 _FILE = re.compile(r"\.jar$|\.so(\.[\d.]+)?$")
-_JAR = ".jar"
+JAR = ".jar"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _label(what: str) -> str:
     """A release is called by its version, a file by its name."""
     if not _FILE.search(what):
         return what
-    return file_name(Path(what).name.removesuffix(_JAR))[:40]
+    return file_name(Path(what).name.removesuffix(JAR))[:40]
 
 
 def found_library(releases: Releases, what: str, reporter: Reporter) -> Library:
@@ -97,7 +97,7 @@ def found_library(releases: Releases, what: str, reporter: Reporter) -> Library:
     cache = ReleaseCache(releases)
     if releases.versions_in(what) is not None:
         return Library(cache.library(what, reporter), cache.facts(what))
-    if what.endswith(_JAR):
+    if what.endswith(JAR):
         name = cache.from_jar(Path(what), reporter)
         return Library(cache.library(name, reporter), cache.facts(name))
     path = Path(what).absolute()

@@ -12,7 +12,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -174,17 +174,20 @@ class ReleaseCache:
         bundled = {"engine_bundled": listed.bundled} if listed and listed.bundled else {}
         return {"engine_release": record.origin if listed is None else self._releases.artifact_of(name), **bundled}
 
-    def remove(self, name: str) -> None:
-        """UsageError where it is not there."""
-        directory = self.place / name
-        if "/" in name or name in ("", ".", "..") or not directory.is_dir():
-            there = sorted(self.place.glob("*"), key=lambda one: _order(one.name))
-            raise UsageError(
-                f"{name} is not in the cache, {self.place}",
-                means="nothing was removed",
-                mend=f"one of: {', '.join(shlex.quote(path.name) for path in there)}" if there else "",
-            )
-        shutil.rmtree(directory)
+    def remove(self, names: Sequence[str]) -> None:
+        """All of them, or none: UsageError where one is not there."""
+        for name in names:
+            if "/" in name or name in ("", ".", "..") or not (self.place / name).is_dir():
+                there = sorted(self.place.glob("*"), key=lambda one: _order(one.name))
+                raise UsageError(
+                    f"{name} is not in the cache, {self.place}",
+                    means="nothing was removed",
+                    mend=f"one of: {', '.join(shlex.quote(path.name) for path in there)}"
+                    if there
+                    else "none is there to remove",
+                )
+        for name in dict.fromkeys(names):
+            shutil.rmtree(self.place / name)
 
 
 def _order(name: str) -> tuple[bool, tuple[int, ...], str]:
@@ -206,5 +209,7 @@ def _readable_sha256(jar: Path) -> str:
         return file_sha256(jar)
     except OSError as error:
         raise UsageError(
-            f"{Setting.ROCKSDB.to(jar)} cannot be read: {error.strerror}", means="nothing was started"
+            f"{Setting.ROCKSDB.to(jar)} cannot be read: {error.strerror}",
+            means="nothing was started",
+            mend=f"{Setting.ROCKSDB.to('<the path of a jar, or a release>')}",
         ) from None

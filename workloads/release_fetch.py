@@ -1,4 +1,4 @@
-"""A release's jar, fetched by Maven, which knows of proxies and mirrors; and the library that is packed in it."""
+"""A release's jar: by Maven where it is installed, which knows of mirrors, else without it; and the library in it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 from ground.errors import HostError, UsageError
 from ground.settings import Setting
+from ground.system.atomic_files import write_whole
+from ground.system.http_answer import http_answer
 from ground.system.process import capture
 from workloads.releases import Releases
 
@@ -19,32 +21,45 @@ __all__ = ("fetched", "unpack")
 _SECONDS = 1800.0
 # Maven's words for a version that its repositories do not have.
 _ABSENT = re.compile(r"Could not find artifact|was not found in")
+_MOST_BYTES = 256 << 20
+_NO_SUCH_FILE = "HTTP Error 404"
 _LIBRARY = re.compile(r"\.so$")
 
 
 def fetched(releases: Releases, version: str, into: Path) -> Path:
     """The jar of a release, fetched into a directory that is empty. Nothing else is asked for.
 
-    UsageError for a version that there is not, HostError where there is no Maven or no network.
+    UsageError for a version that there is not, HostError where it cannot be had.
     """
+    return (_by_maven if shutil.which("mvn") else _downloaded)(releases, version, into)
+
+
+def _downloaded(releases: Releases, version: str, into: Path) -> Path:
+    address = releases.address_of(version)
+    jar = into / address.rpartition("/")[2]
+    try:
+        write_whole(jar, http_answer(address, _SECONDS, _MOST_BYTES))
+    except OSError as error:
+        if str(error).startswith(_NO_SUCH_FILE):
+            raise _absent(releases, version) from None
+        raise _not_fetched(releases, version, str(error)[:400]) from None
+    return jar
+
+
+def _by_maven(releases: Releases, version: str, into: Path) -> Path:
     artifact = releases.artifact_of(version)
-    if shutil.which("mvn") is None:
-        raise _not_fetched(releases, version, "mvn is not installed (sudo apt-get install maven)")
     # A directory without a pom.xml of anybody. -U: Maven remembers what it once did not find.
     # Without the file that a JVM keeps in /tmp for those who watch it.
     options = f"MAVEN_OPTS={os.environ.get('MAVEN_OPTS', '')} -XX:-UsePerfData"
-    argv = ["env", "-C", str(into), options, *_command(artifact), "-B", "-U", f"-DoutputDirectory={into}"]
+    argv = ["env", "-C", str(into), options, "mvn", "-q", "-C", "dependency:copy", f"-Dartifact={artifact}"]
+    argv += ["-B", "-U", f"-DoutputDirectory={into}"]
     done = capture(argv, timeout=_SECONDS)
     jars = list(into.glob("*.jar"))
     if done.returncode == 0 and len(jars) == 1:
         return jars[0]
     words = done.text + done.errors
     if _ABSENT.search(words):
-        raise UsageError(
-            f"there is no {artifact}: Maven found none in its repositories",
-            means="nothing was fetched or kept; not every version of the engine is published as such a jar",
-            mend=f"{releases.listing}   (releases that are known to be there)",
-        )
+        raise _absent(releases, version)
     # The last words of a chain of causes say the most: `Unknown host`, `Connection refused`.
     said = [line.partition("[ERROR] ")[2] for line in words.splitlines() if "[ERROR] " in line]
     why = next((line for line in said if ": " in line and line[:1] == " "), said[0] if said else words.strip()[-300:])
@@ -52,18 +67,21 @@ def fetched(releases: Releases, version: str, into: Path) -> Path:
     raise _not_fetched(releases, version, f"mvn ended with exit code {done.returncode}: {why}")
 
 
-def _command(artifact: str) -> list[str]:
-    return ["mvn", "-q", "-C", "dependency:copy", f"-Dartifact={artifact}"]
+def _absent(releases: Releases, version: str) -> UsageError:
+    return UsageError(
+        f"there is no {releases.artifact_of(version)} in the repository",
+        means="nothing was fetched or kept; not every version of the engine is published as such a jar",
+        mend=f"{releases.listing}   (releases that are known to be there)",
+    )
 
 
 def _not_fetched(releases: Releases, version: str, why: str) -> HostError:
-    artifact = releases.artifact_of(version)
-    _, name, _, packing, classifier = artifact.split(":")
-    jar = f"{name}-{version}-{classifier}.{packing}"
+    address = releases.address_of(version)
+    jar = address.rpartition("/")[2]
     return HostError(
-        f"{artifact} was not fetched: {why}",
+        f"{releases.artifact_of(version)} was not fetched: {why}",
         means="nothing was kept, nothing was started; what is in the cache needs no network",
-        mend=f"on a host with Maven and a network: {shlex.join(_command(artifact))} -DoutputDirectory=.   "
+        mend=f"HTTPS_PROXY=<URL of a proxy>; or on a host with a network: {shlex.join(['curl', '-fO', address])}   "
         f"and then here: {Setting.ROCKSDB.to(shlex.quote(jar))}",
     )
 

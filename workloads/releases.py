@@ -30,12 +30,14 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 class Releases(msgspec.Struct, frozen=True, kw_only=True):
     """name: of the engine, and so of the command; artifact: Maven's, of a release's jar; library: the file in the cache
 
+    repository: of Maven's form, that has the jars
     members:  by architecture, the file in the jar
     tree:     flags of the client with which every release reads what any other wrote
     release:  the oldest first
     """
 
     name: str
+    repository: str
     artifact: str
     library: str
     members: dict[str, str]
@@ -52,6 +54,12 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True):
 
     def artifact_of(self, version: str) -> str:
         return self.artifact.format(version=version)
+
+    def address_of(self, version: str) -> str:
+        """Of its jar, where Maven puts it."""
+        group, name, _, packing, classifier = self.artifact_of(version).split(":")
+        place = "/".join((self.repository, *group.split("."), name, version))
+        return f"{place}/{name}-{version}-{classifier}.{packing}"
 
     def versions_in(self, text: str) -> list[str] | None:
         """`10.4.2`, or of `7.10.2..10.10.1` the last listed patch of each minor version; None for other text."""

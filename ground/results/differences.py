@@ -6,7 +6,7 @@ Ratios are arm over base. Percentages are of the base. Times are minutes unless 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ground.results.metrics import METRICS
@@ -246,6 +246,10 @@ class PlanRow:
         return self.looks[-1]
 
 
+# Of a row that was measured as a part, and is none: the parts do not add up to the whole.
+_BESIDE = "beside"
+
+
 @dataclass(frozen=True)
 class BudgetRow:
     """A part of the change in us per query (or in the unit of `unit`).
@@ -271,7 +275,7 @@ class BudgetRow:
     @property
     def depth(self) -> int:
         """0 for a row that is part of no other, 1 for a part of the latency, 2 for a part of its CPU."""
-        return {"latency": 0, "background": 0, "category": 2}.get(self.kind, 1)
+        return {"latency": 0, "background": 0, _BESIDE: 0, "category": 2}.get(self.kind, 1)
 
 
 @dataclass(frozen=True)
@@ -287,6 +291,30 @@ class Budget:
     sessions: int
     resamples: int
     seed: int
+
+    @property
+    def shown(self) -> tuple[BudgetRow, ...]:
+        """The rows as a reader gets them: where they do not add up, CPU and waits stand beside the latency, and what is
+        left over is no row."""
+        if self.closes:
+            return self.rows
+        beside = {"cpu", "wait"}
+        rows = (replace(row, kind=_BESIDE) if row.kind in beside else row for row in self.rows)
+        return tuple(row for row in rows if row.kind != "unaccounted")
+
+    @property
+    def off(self) -> str:
+        """In words, by how much the parts miss the latency; "" where they add up."""
+        left = next((row for row in self.rows if row.kind == "unaccounted"), None)
+        if self.closes or left is None:
+            return ""
+        whole = self.rows[0]
+        sides = (f"{value:+,.2f} of {of:,.2f} us" for value, of in ((left.base, whole.base), (left.arm, whole.arm)))
+        words = f"CPU and waits do not add up to the latency, they leave {' and '.join(sides)}: none is a part of it"
+        if min(left.base, left.arm) < 0:
+            # io.lat begins with the request, and the thread still runs for a while before it sleeps.
+            words += "; what a thread does while the device works (a doorbell, a switch) is on CPU and device"
+        return words
 
 
 @dataclass(frozen=True)

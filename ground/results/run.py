@@ -55,12 +55,14 @@ class Run:
             self.path(Files.RECORD), {**msgspec.to_builtins(self.record), "database": self.record.database.as_text()}
         )
 
-    def save_series(self, series: list[Window]) -> None:
-        """Keeps the counters second by second (`series.json`), for plots and intervals."""
+    def save_windows(self, windows: list[Window], series: list[Window]) -> None:
+        """Keeps the windows so far, and in `series.json` their counters second by second, for plots and intervals."""
+        self.record.windows = windows
+        self.save()
         write_whole(self.path(Files.SERIES), msgspec.json.encode(series) + b"\n")
 
     def series(self) -> list[Window]:
-        """What `save_series` kept; empty where nothing was."""
+        """What `save_windows` kept; empty where nothing was."""
         path = self.path(Files.SERIES)
         if not path.exists():
             return []
@@ -97,7 +99,8 @@ def new_directory(out: Path, name: str) -> Path:
 
 
 def check_writable(out: Path) -> None:
-    """UsageError unless files can be made in `out`, which is made where it is not there."""
+    """UsageError unless files can be made in `out`. Where it is not there it is not there afterwards, either."""
+    made = [place for place in (out, *out.parents) if not place.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
         # A new file that has no name, or none that anybody could know: where others may write, a link may wait for it.
@@ -105,6 +108,10 @@ def check_writable(out: Path) -> None:
             probe.write(b"x")
     except OSError as error:
         raise _unwritable(out, error) from None
+    finally:
+        for place in made:
+            with contextlib.suppress(OSError):
+                place.rmdir()
 
 
 def _unwritable(out: Path, error: OSError) -> UsageError:

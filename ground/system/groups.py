@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ground.errors import UsageError
-from ground.system.mounts import mounts
+from ground.system.mounts import hierarchies
 
 __all__ = ("container_group", "groups_of", "named_group")
 
@@ -24,9 +24,9 @@ def named_group(name: str) -> Path:
     path = Path(name)
     if path.is_absolute() and (path / "cgroup.procs").exists():
         return path
-    for mount in _mounts():
-        if (mount / name.lstrip("/") / "cgroup.procs").exists():
-            return mount / name.lstrip("/")
+    for mount in hierarchies():
+        if (mount.place / name.lstrip("/") / "cgroup.procs").exists():
+            return mount.place / name.lstrip("/")
     return _found(lambda directory: directory == name, f"--cgroup {name}", "systemd-cgls")
 
 
@@ -46,8 +46,8 @@ def groups_of(pid: int) -> Iterator[Path]:
     """The group that a process is in, of each hierarchy, and those that this one is in; none of one that is gone."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
-            place = line.split(":", 2)[2].lstrip("/")
-            for group in (mount / place for mount in _mounts()):
+            place = line.split(":", 2)[2]
+            for group in filter(None, (mount.shown(place) for mount in hierarchies())):
                 # Of another hierarchy there may be a group of that name, too.
                 members = group / "cgroup.procs"
                 if members.exists() and str(pid) in members.read_text(encoding="ascii").split():
@@ -56,8 +56,8 @@ def groups_of(pid: int) -> Iterator[Path]:
 
 def _found(fits: Callable[[str], bool], asked: str, lists: str) -> Path:
     """The first that fits and holds a process; a group of the same name is in each hierarchy of version 1."""
-    for mount in _mounts():
-        for place, directories, _ in os.walk(mount):
+    for mount in hierarchies():
+        for place, directories, _ in os.walk(mount.place):
             for name in filter(fits, directories):
                 group = Path(place, name)
                 if any(file.read_text(encoding="ascii").strip() for file in group.glob("**/cgroup.procs")):
@@ -65,9 +65,3 @@ def _found(fits: Callable[[str], bool], asked: str, lists: str) -> Path:
     raise UsageError(
         f"{asked}: no control group of that name holds a process", means="nothing was attached", mend=lists
     )
-
-
-def _mounts() -> Iterator[Path]:
-    """Where groups are mounted, version 2 first."""
-    for kind in ("cgroup2", "cgroup"):
-        yield from (mount.place for mount in mounts() if mount.kind == kind)

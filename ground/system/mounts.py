@@ -6,21 +6,45 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-__all__ = ("Mount", "mounts")
+__all__ = ("Mount", "hierarchies", "mounts")
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A file system and where it is; options: its own, among them the controllers of a hierarchy of control groups"""
+    """A file system and where it is; options: its own, among them the controllers of a hierarchy of control groups
+
+    root:   what of it is there: "/" for all, a directory of it where that alone is mounted
+    device: its number, as the kernel writes it; the same for each mount of it
+    """
 
     place: Path
+    root: str
+    device: str
     kind: str
     source: str
     options: tuple[str, ...]
+
+    def shown(self, path: str) -> Path | None:
+        """Where a path of the file system is seen; None where this mount does not show it."""
+        below = PurePosixPath(path)
+        return self.place / below.relative_to(self.root) if below.is_relative_to(self.root) else None
+
+
+def hierarchies() -> list[Mount]:
+    """Of control groups, version 2 first: of each the mount that shows all of it, or the most.
+
+    A part of one is mounted below the root of a container or a chroot, too: groups there are others' own.
+    """
+    found = [mount for kind in ("cgroup2", "cgroup") for mount in mounts() if mount.kind == kind]
+    found.sort(key=lambda mount: (mount.kind != "cgroup2", mount.root != "/", mount.root.count("/")))
+    best: dict[str, Mount] = {}
+    for mount in found:
+        best.setdefault(mount.device, mount)
+    return list(best.values())
 
 
 def mounts() -> Iterator[Mount]:
@@ -30,7 +54,7 @@ def mounts() -> Iterator[Mount]:
             # Blanks, tabs and line feeds within a word are octal (\040); other white space is not escaped.
             words = [os.fsdecode(_OCTAL.sub(_byte, word)) for word in line.removesuffix(b"\n").split(b" ")]
             kind, source, options = words[words.index("-") + 1 :]
-            yield Mount(Path(words[4]), kind, source, tuple(options.split(",")))
+            yield Mount(Path(words[4]), words[3], words[2], kind, source, tuple(options.split(",")))
 
 
 def _byte(octal: re.Match[bytes]) -> bytes:

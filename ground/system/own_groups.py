@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ground.system.mounts import mounts
+from ground.system.mounts import Mount, hierarchies
 
 __all__ = ("Hierarchy", "hierarchy_of", "own_name", "remove_abandoned")
 
@@ -26,12 +26,12 @@ class Hierarchy:
 def hierarchy_of(controller: str) -> Hierarchy | None:
     """None where the controller is not mounted, in version 1 or 2."""
     own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines())
-    for mount in mounts():
+    for mount in hierarchies():
         if mount.kind == "cgroup" and controller in mount.options:
             names = next((names for names in own if controller in names.split(",")), "")
-            return Hierarchy(mount.place, _within(mount.place, own.get(names, "/")), unified=False)
+            return Hierarchy(mount.place, _within(mount, own.get(names, "/")), unified=False)
         if mount.kind == "cgroup2" and controller in _controllers(mount.place):
-            return Hierarchy(mount.place, _within(mount.place, own.get("", "/")), unified=True)
+            return Hierarchy(mount.place, _within(mount, own.get("", "/")), unified=True)
     return None
 
 
@@ -49,10 +49,10 @@ def remove_abandoned(parent: Path) -> None:
                 group.rmdir()
 
 
-def _within(mount: Path, own: str) -> Path:
+def _within(mount: Mount, own: str) -> Path:
     """Our own group where this mount shows it, else its top."""
-    place = mount / own.lstrip("/")
-    return place if place.is_dir() else mount
+    place = mount.shown(own)
+    return place if place is not None and place.is_dir() else mount.place
 
 
 def _controllers(mount: Path) -> list[str]:

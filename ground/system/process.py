@@ -43,7 +43,7 @@ def tool_path(name: str, package: str) -> str:
     """The path of `name` on PATH; HostError naming the Debian `package` where there is none."""
     found = shutil.which(name)
     if found is None:
-        raise HostError(f"{name} is not installed", mend=f"make setup   (or: sudo apt-get install {package})")
+        raise HostError(f"{name} is not installed", mend=f"sudo apt-get install {package}")
     return found
 
 

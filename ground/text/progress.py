@@ -39,6 +39,7 @@ class Reporter:
         self._quiet = quiet
         self._keep = keep
         self._started = time.monotonic()
+        self._beside = self._left = False
         self._stream = steering_stderr()
         self._live = None
         if self._stream.isatty() and not quiet and moves:
@@ -61,10 +62,29 @@ class Reporter:
         """A line that is printed even when quiet."""
         self._write(f"warning: {text}")
 
+    @contextmanager
+    def beside_others(self) -> Iterator[None]:
+        """Within: others write to our stream as well, and may be in the middle of a line, or have written one that
+        they will write over (`... finished 1000 ops\\r`)."""
+        self._beside, self._left = True, False
+        try:
+            yield
+        finally:
+            self._left = True  # what they wrote last is there still
+
+    def _line_begin(self) -> str:
+        """What leads to the beginning of an empty line, wherever the cursor is."""
+        if not self._beside:
+            return ""
+        self._beside = not self._left
+        width = terminal_width(self._stream)
+        # As many blanks as a terminal has columns end in its next line, or make the one that they began empty.
+        return "\n" if width is None else " " * width + "\r"
+
     def _write(self, text: str) -> None:
         if self._live is None:
             # One write: the timer thread of `waits_for` prints here too.
-            self._stream.write(f"{escaped(text)}\n")
+            self._stream.write(f"{self._line_begin()}{escaped(text)}\n")
             self._stream.flush()
         else:
             self._live.write(text)

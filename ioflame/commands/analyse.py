@@ -67,7 +67,11 @@ def _unpacked(archive: Path) -> Path:
             name = first.name if first is not None else ""
             place = archive.parent / name
             if first is None or not first.isdir() or "/" in name or name in ("", ".", ".."):
-                raise UsageError(f"{archive} is no packed run", means="its first entry is no run directory")
+                raise UsageError(
+                    f"{archive} is no packed run",
+                    means="its first entry is no run directory",
+                    mend="ioflame pack RUN   (makes one)",
+                )
             if place.exists():
                 raise UsageError(
                     f"{place} is there already",
@@ -77,6 +81,8 @@ def _unpacked(archive: Path) -> Path:
             unpack_into(packed, archive.parent)
     except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
         raise UsageError(
-            f"{archive} cannot be unpacked: {error}", means="it is no packed run, or was cut short"
+            f"{archive} cannot be unpacked: {error}",
+            means="it is no packed run, or was cut short",
+            mend="ioflame pack RUN   (makes one)",
         ) from None
     return place

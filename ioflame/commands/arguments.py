@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ground.errors import UsageError
 from ground.settings import Setting
 from ground.system.cpus import check_cpus
+from ground.text.ranges import number
 from ground.text.units import parse_bytes, parse_count
 from ioflame.measure.options import ProfileOptions
 from workloads.engine import OUR_CLIENT
@@ -19,7 +20,7 @@ from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = (
     "CALLGRAPHS", "Commands", "add_builds", "add_memory", "add_profile_arguments", "add_repetition", "collectors",
-    "counts", "event_name", "libraries", "memory_of", "number", "part", "profile_options", "seconds",
+    "counts", "event_name", "libraries", "memory_of", "part", "profile_options", "seconds",
 )  # fmt: skip
 
 CALLGRAPHS = ("auto", "fp", "dwarf")
@@ -27,6 +28,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _NUMBER = r"\d+(?:\.\d+)?"
 _MAX_FREQUENCY = 20_000
 _MAX_THREADS = 4096
+_MOST_SECONDS = 30 * 86_400.0
 # The first samples, the others are read with it.
 _GROUP = re.compile(r"\{[\w:./-]+(?:,[\w:./-]+)+\}(?::S)?")
 
@@ -188,22 +190,6 @@ def _client_of_library(arguments: argparse.Namespace) -> str:
     return OUR_CLIENT
 
 
-def number(name: Setting | str, text: str, parse: Callable[[str], int], least: int, most: int) -> int:
-    """The value of an option; UsageError, which calls it `name`, where it is none or out of range."""
-    try:
-        value = parse(text)
-    except ValueError as error:
-        words = str(error) if parse is not int else f"{text!r} is not a whole number"
-        raise UsageError(
-            f"{name}={text}: {words}", means="nothing was started", mend=f"{name}=<{least}..{most}>"
-        ) from None
-    if not least <= value <= most:
-        raise UsageError(
-            f"{name}={text} is out of range", means="nothing was started", mend=f"{name}=<{least}..{most}>"
-        )
-    return value
-
-
 def _optional(name: Setting | str, text: str | None, parse: Callable[[str], int], least: int, most: int) -> int | None:
     return None if not text else number(name, text, parse, least, most)
 
@@ -272,7 +258,11 @@ def counts(name: Setting, text: str) -> list[int]:
     except ValueError:
         counts = []
     if not counts or min(counts) < 1 or max(counts) > 1024:
-        raise UsageError(f"{name.to(repr(text))} is no list of numbers from 1 to 1024", means="nothing was started")
+        raise UsageError(
+            f"{name.to(repr(text))} is no list of numbers from 1 to 1024",
+            means="nothing was started",
+            mend=name.to("'1 6'"),
+        )
     return counts
 
 
@@ -291,10 +281,11 @@ def part(name: Setting | str, text: str, example: str) -> float:
 
 def seconds(name: Setting | str, text: str, example: str) -> float:
     match = re.fullmatch(rf"({_NUMBER})([smh]?)", text)
-    if not match or not float(match[1]):
+    found = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 0 < found <= _MOST_SECONDS:
         raise UsageError(
             f"{name}={text}: expected a time such as {example}",
             means="nothing was started",
             mend=f"{name}={shlex.quote(example)}",
         )
-    return float(match[1]) * _UNITS[match[2]]
+    return found

@@ -18,7 +18,8 @@ from ground.system.held_process import process_number
 from ground.system.process import Children, interruptible
 from ground.system.target import Target
 from ground.text.progress import Reporter
-from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name, number
+from ground.text.ranges import number, within
+from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name
 from ioflame.commands.outcome import measured, print_outcome
 from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY, Benchmark, running_benchmark
@@ -32,7 +33,7 @@ from workloads.registry import service_named, service_names
 __all__ = ("add_parser", "run")
 
 _EXAMPLES = """examples:
-  ioflame attach --pid 4711 --seconds 60              a service, and the children it has and will have
+  ioflame attach 4711 --seconds 60                    a service, and the children it has and will have
   ioflame attach --cgroup tikv.service                all that a unit, or --container ID, holds
   ioflame attach --pid 4711 --count-preset selects    us per query, by the service's own statistics
   ioflame attach --pid 4711 --count 'CMD'             by a command that prints one growing number
@@ -63,10 +64,13 @@ def add_parser(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--pid", type=process_number, action="append", default=[], metavar="PID", help="the process, with its children")
+    several = "the process, with its children; several for several"
+    add("pid", type=process_number, nargs="*", action="extend", default=[], metavar="PID", help=several)
+    add("-p", "--pid", type=process_number, action="append", default=[], metavar="PID", help="the same")
     add("--cgroup", metavar="NAME", help="a control group: its path, or a unit of systemd: tikv.service")
     add("--container", metavar="ID", help="a container of any runtime, by its id")
-    add("--seconds", type=float, default=60.0, metavar="S", help="total length of all windows (default: 60)")
+    lasting = within("--seconds", float, LEAST_SECONDS, _MOST_SECONDS)
+    add("--seconds", type=lasting, default=60.0, metavar="S", help="total length of all windows (default: 60)")
     add(
         "--every",
         metavar="TIME",
@@ -121,7 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     if arguments.lasting:
-        arguments.seconds = parse_duration("--for", arguments.lasting)
+        lasting = partial(parse_duration, "--for")
+        arguments.seconds = number("--for", arguments.lasting, lasting, LEAST_SECONDS, _MOST_SECONDS)
     arguments.per = arguments.per or arguments.every
     with interruptible(), _bounded(arguments) as unlimited, Children() as counting:
         options = _options(arguments, counting)
@@ -201,9 +206,6 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
             "no target is named", means="nothing was attached; targets are never looked for by name",
             mend="--pid <a running process; see ps>",
         )  # fmt: skip
-    if not LEAST_SECONDS <= arguments.seconds <= _MOST_SECONDS:
-        least = f"{LEAST_SECONDS:g}"
-        raise UsageError(f"--seconds {arguments.seconds:g} is out of range", mend=f"--seconds <{least}..86400>")
     asked = collectors(arguments.collect)
     if arguments.tail:
         asked = tuple(name for name in INSTRUMENTS if name in (*(asked or BY_DEFAULT), "tail"))

@@ -21,6 +21,7 @@ from ground.results.comparison import BUILD
 from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path
+from ground.text.ranges import within
 from ioflame import __version__
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
@@ -29,7 +30,7 @@ from ioflame.measure.bisect.compared import Compared, check_symptom
 from ioflame.measure.bisect.conduct import Measuring, search
 from ioflame.measure.bisect.counted import CountedSearch, counted_symptom
 from ioflame.measure.compare.options import AskedArm, CompareOptions
-from ioflame.measure.count.plan import CountOptions
+from ioflame.measure.count.plan import CountOptions, check_installed
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 
@@ -69,12 +70,17 @@ def add_parser(commands: Commands) -> None:
     )
     add(
         "--sessions",
-        type=int,
+        type=within("--sessions", int, 1, 16),
         default=16,
         metavar="N",
         help="sessions at most, to prove that the ends differ (default: 16)",
     )
-    add("--blocks", type=int, metavar="N", help="blocks of a session of that proof (default: 4)")
+    add(
+        "--blocks",
+        type=within("--blocks", int, 1, 1000),
+        metavar="N",
+        help="blocks of a session of that proof (default: 4)",
+    )
     add("--schedule", default="", metavar="NAME", help="frozen or process (default: by the workload)")
     add("--resume", type=Path, metavar="DIR", help="resume the search in DIR")
     add_profile_arguments(parser)
@@ -85,6 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
     check_store(arguments.store)
     now = _record(arguments)
+    symptom = counted_symptom(now.symptom)
+    if symptom is not None:
+        check_installed("callgrind", ALLOCATORS[0])
     going = _resumed(arguments.resume.resolve(), now) if arguments.resume else BisectRun.create(
         profile_options(arguments).out, now
     )  # fmt: skip
@@ -93,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         (), BUILD, schedule=arguments.schedule, sessions=arguments.sessions, blocks=arguments.blocks, twin=False
     )
     measuring: Measuring = Compared(_asked(arguments), template, going.record.symptom, going.directory, reporter)
-    if (symptom := counted_symptom(going.record.symptom)) is not None:
+    if symptom is not None:
         cpus = len(os.sched_getaffinity(0))
         options = CountOptions(arguments.engine, None, None, [], ALLOCATORS[0], _REPEATS, cpus, going.directory)
         measuring = CountedSearch(options, symptom, going.directory, reporter)

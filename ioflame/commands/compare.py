@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from collectors.repeatable import ALLOCATORS
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.comparison import BUILD, COMMAND_LINE, NOTHING, Comparison, ComparisonRun
 from ground.results.differences import Outcome
@@ -30,12 +31,12 @@ from ground.system.process import interruptible
 from ground.text.columns import fold_line
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter, shown_path, terminal_width
+from ground.text.ranges import number
 from ioflame.analysis.compare.runs import compare_runs
 from ioflame.commands.arguments import (
     Commands,
     add_profile_arguments,
     choice,
-    number,
     part,
     profile_options,
     seconds,
@@ -46,7 +47,7 @@ from ioflame.measure.compare.conduct import conduct, planned, resumed
 from ioflame.measure.compare.counted import count_beside, planned_beside
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.measure.compare.own_commands import differing_between, resolve_commands, workload_of
-from ioflame.measure.count.plan import PlannedCount
+from ioflame.measure.count.plan import PlannedCount, check_installed
 from ioflame.measure.own_command.command_words import program_place
 from ioflame.present.comparison_page import counts_beside, write_comparison_page
 from ioflame.present.comparison_tables import tables_of
@@ -139,9 +140,11 @@ def run(arguments: argparse.Namespace) -> int:
     check_store(arguments.store)
     options = _options(arguments)
     with interruptible():
+        names = [name for text in arguments.operation for name in text.split(",")]
+        if arguments.count or names:
+            check_installed("callgrind", ALLOCATORS[0])
         commands = options.factor == COMMAND_LINE
         arms = (resolve_commands if commands else resolve_arms)(options, reporter)
-        names = [name for text in arguments.operation for name in text.split(",")]
         count = planned_beside(arms, options.factor, names) if arguments.count or names else None
         record = planned(options, arms)
         record.differing = differing_between(arms) if commands else {}
@@ -257,6 +260,7 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
         raise UsageError(
             f"arms {', '.join(names)}: a comparison needs at least two arms with different names ({TWIN} is reserved)",
             means="nothing was started",
+            mend="--arm a=<a client> --arm b=<another>, or --null <a client> to compare one with itself",
         )
     return CompareOptions(
         arms=tuple(asked),
@@ -303,7 +307,9 @@ def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
         # A path may hold blanks, as any that `make` hands on.
         words = [command] if _is_there(command) else shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"--arm {text}: {error}", means="nothing was started") from None
+        raise UsageError(
+            f"--arm {text}: {error}", means="nothing was started", mend="--arm 'NAME=<a client, or its command line>'"
+        ) from None
     place = next((at for at, word in enumerate(words) if not _VARIABLE.match(word)), len(words))
     if equals and _NAME.fullmatch(name) and any(word.startswith("-") for word in words[place + 1 :]):
         return _command_arm(arguments, name, words[:place], words[place:])

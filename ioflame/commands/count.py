@@ -22,12 +22,13 @@ from ground.settings import Setting
 from ground.system.atomic_files import read_text
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
+from ground.text.ranges import within
 from ioflame.commands.arguments import Commands, add_builds, libraries, part
 from ioflame.measure.count.baseline import with_baseline
 from ioflame.measure.count.command import PlannedCommand, conduct_command, planned_command
 from ioflame.measure.count.conduct import conduct
 from ioflame.measure.count.counters import BACKENDS
-from ioflame.measure.count.plan import CountOptions, PlannedCount, planned
+from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned
 from ioflame.present.counted import failures, write_pages
 
 __all__ = ("add_parser", "run")
@@ -68,14 +69,14 @@ def add_parser(commands: Commands) -> None:
     add("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="allocator that is loaded (default: jemalloc)")
     add(
         "--repeats",
-        type=int,
+        type=within("--repeats", int, 2, len(PADDINGS)),
         default=5,
         metavar="N",
         help="counts of each arm, each at other addresses (REPEATS; default: 5)",
     )
     add(
         "--jobs",
-        type=int,
+        type=within("--jobs", int, 1, 4096),
         default=len(os.sched_getaffinity(0)),
         metavar="N",
         help="programs at once (default: one a CPU)",
@@ -101,8 +102,6 @@ def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
     allowed = part("--fail-above", arguments.fail_above, "1%") if arguments.fail_above else None
     limits = dict(_limit(one) for text in arguments.limit for one in text.split(","))
-    if arguments.jobs < 1:
-        raise UsageError(f"--jobs {arguments.jobs} is not at least 1", means="nothing was started")
     with interruptible():
         plan = _of_command(arguments) if arguments.command else _of_operations(arguments, reporter)
         if unknown := sorted(limits.keys() - set(plan.names)):

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.checks import Verdict, render_checks, worst
 from ground.system.atomic_files import check_new, read_whole, write_whole
 from ground.system.held_process import process_number
 from ground.system.process import Children, interruptible
 from ground.system.scratch import scratch_directory
 from ground.text.progress import Reporter, terminal_width
+from ground.text.ranges import within
 from ioflame.commands.arguments import Commands
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Alone
@@ -39,6 +40,7 @@ def add_parser(commands: Commands) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         one.add_argument(
+            "-p",
             "--pid",
             type=process_number,
             action="append",
@@ -47,7 +49,8 @@ def add_parser(commands: Commands) -> None:
             help="the process to look at; several times for several, where the program can",
         )
         one.add_argument("--children", action="store_true", help="its children too, where the program can")
-        one.add_argument("--seconds", type=float, default=10.0, help="length of the window (default: 10)")
+        lasting = within("--seconds", float, 0.01, 86_400.0)
+        one.add_argument("--seconds", type=lasting, default=10.0, help="length of the window (default: 10)")
         one.add_argument("--json", action="store_true", help="print the result as JSON; checks go to standard error")
         one.add_argument("--out", type=Path, metavar="FILE", help="keep the JSON in FILE, which must not exist yet")
         program.add_arguments(one)
@@ -57,8 +60,6 @@ def add_parser(commands: Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Exit code 0, 1 when a check failed, 130 when it was interrupted; what was counted until then is printed."""
     program = _PROGRAMS[arguments.name]
-    if not arguments.seconds > 0:
-        raise UsageError(f"--seconds {arguments.seconds} is not a length of time", mend="--seconds 10")
     if arguments.out is not None:
         check_new(arguments.out, f"--out {arguments.out}", "another name")
     with scratch_directory() as folder:

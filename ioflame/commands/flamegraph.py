@@ -21,7 +21,6 @@ With B, another profile, one graph is drawn of both; FILE is the base. Two run d
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import sys
 from pathlib import Path
@@ -29,6 +28,7 @@ from pathlib import Path
 from ground.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageError
 from ground.system.atomic_files import check_new, write_whole
 from ground.text.progress import Reporter
+from ground.text.ranges import within
 from ioflame.commands.arguments import Commands
 from ioflame.present.formats import FORMATS, Asked, Format, format_of
 from ioflame.present.stacks import read_source, read_stacks, write_pprof
@@ -70,15 +70,16 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument(
         "--us-per-query",
-        type=float,
+        type=within("--us-per-query", float, 0.001, 1e12),
         nargs="+",
         metavar="US",
         help="CPU us of one query: gives every frame its part; of two profiles, that of either",
     )
-    parser.add_argument("--width", type=int, metavar="PX", help=f"of the drawing (default: {WIDTH})")
+    wide = within("--width", int, 300, 20_000)
+    parser.add_argument("--width", type=wide, metavar="PX", help=f"of the drawing (default: {WIDTH})")
     parser.add_argument(
         "--min-width",
-        type=float,
+        type=within("--min-width", float, 0.0, 20_000.0),
         metavar="PX",
         help=f"narrower frames are not drawn, but counted (default: {LEAST_PX})",
     )
@@ -193,12 +194,8 @@ def _write(out: Path, text: str) -> bool:
 
 
 def _refuse_what_has_no_effect(arguments: argparse.Namespace, kind: Format, out: Path) -> None:
-    if arguments.width is not None and not 300 <= arguments.width <= 20000:
-        raise UsageError(f"--width {arguments.width} is no width of a drawing", mend="300 to 20000")
-    if arguments.min_width is not None and arguments.min_width < 0:
-        raise UsageError(f"--min-width {arguments.min_width} is below 0")
     costs, profiles = arguments.us_per_query, 1 if arguments.other is None else 2
-    if costs is not None and (len(costs) != profiles or min(costs) <= 0 or not math.isfinite(sum(costs))):
+    if costs is not None and len(costs) != profiles:
         raise UsageError(
             f"--us-per-query {' '.join(f'{cost:g}' for cost in costs)}: expected {profiles} number"
             f"{'s' * (profiles - 1)} above 0, the CPU us of a query of each profile",

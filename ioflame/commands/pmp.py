@@ -14,17 +14,19 @@ from pathlib import Path
 import msgspec
 
 from collectors.pmp import PmpPlan
-from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.files import Files
 from ground.system.held_process import process_number
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
+from ground.text.ranges import within
 from ioflame.commands.arguments import Commands
 from ioflame.instruments.pmp import analyse, draw
 from ioflame.measure.alone import sample
+from ioflame.present.rules_check import own_rules
 from viz.terminal.columns import folded
 from viz.terminal.pmp import render_locks, render_pmp
-from workloads.registry import DEFAULT_ENGINE, rules_named
+from workloads.registry import DEFAULT_ENGINE, engine_names, rules_named
 
 __all__ = ("add_parser", "run")
 
@@ -78,9 +80,10 @@ def add_parser(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--pid", type=process_number, required=True, metavar="PID", help="the process")
-    add("--seconds", type=float, default=10.0, metavar="S", help="how long (default: 10)")
-    add("--hz", type=float, default=10.0, metavar="HZ", help="samples a second of each thread (default: 10)")
+    add("-p", "--pid", type=process_number, required=True, metavar="PID", help="the process")
+    lasting, rate = within("--seconds", float, 0.1, 86_400.0), within("--hz", float, 0.01, 1000.0)
+    add("--seconds", type=lasting, default=10.0, metavar="S", help="how long (default: 10)")
+    add("--hz", type=rate, default=10.0, metavar="HZ", help="samples a second of each thread (default: 10)")
     add("--sampler", default="stacksampler", metavar="NAME", help="stacksampler (default) or gdb")
     add("--callgraph", default="dwarf", choices=("dwarf", "fp"), help="how callers are found (default: dwarf)")
     add(
@@ -89,7 +92,8 @@ def add_parser(commands: Commands) -> None:
         metavar="RULES",
         help="category rules: rocksdb (default), or a file of your own",
     )
-    add("--max-pause", type=float, default=250.0, metavar="MS", help="the longest pause gdb may cause (default: 250)")
+    pause = within("--max-pause", float, 0.0, 3_600_000.0)
+    add("--max-pause", type=pause, default=250.0, metavar="MS", help="the longest pause gdb may cause (default: 250)")
     add("--force", action="store_true", help="let gdb stop the process however long it takes, under seccomp too")
     add("--out", default="runs", metavar="DIR", help="where the new directory goes (default: runs)")
     add("--json", action="store_true", help="print pmp.json and locks.json as one object instead of tables")
@@ -98,17 +102,15 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not 0.1 <= arguments.seconds <= 86_400:
-        raise UsageError(f"--seconds {arguments.seconds:g} is out of range", mend="--seconds <0.1..86400>")
-    if not 0.01 <= arguments.hz <= 1000:
-        raise UsageError(f"--hz {arguments.hz:g} is out of range", mend="--hz <0.01..1000>")
     reporter = Reporter(quiet=arguments.quiet or arguments.json)
+    rules = rules_named(arguments.rules)
+    if arguments.rules not in engine_names():
+        own_rules(Path(arguments.rules))
     plan = PmpPlan(arguments.sampler, arguments.hz, arguments.callgraph, arguments.max_pause, arguments.force)
     with interruptible():
         directory, interrupted = sample(
             plan, arguments.pid, arguments.seconds, Path(arguments.out).absolute(), reporter
         )
-        rules = rules_named(arguments.rules)
         with reporter.stage("fold the stacks and find their names"):
             pmp, locks = analyse(directory, rules)
         draw(directory, rules)

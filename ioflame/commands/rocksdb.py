@@ -1,6 +1,6 @@
 """`ioflame rocksdb`: releases of RocksDB that need no build: which there are, which are here, fetch one, remove one.
 
-A release is the library within the jar that Maven Central has of it. It is fetched by `mvn`, once, when it is asked for
+A release is the library within the jar that Maven Central has of it. It is fetched, once, when it is asked for
 by its name, and is kept in $XDG_CACHE_HOME/ioflame/rocksdb; what is there needs no network.
 """
 
@@ -11,13 +11,12 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from ground.errors import EXIT_OK, UsageError
 from ground.text.columns import fold_line
 from ground.text.progress import Reporter, terminal_width
 from ioflame.commands.arguments import Commands
-from workloads.libraries import asked_libraries, found_library
+from workloads.libraries import JAR, asked_libraries, found_library
 from workloads.registry import DEFAULT_ENGINE, engine_named
 from workloads.release_cache import CachedRelease, ReleaseCache
 from workloads.releases import Releases
@@ -79,21 +78,21 @@ def _rows(releases: Releases, here: dict[str, CachedRelease]) -> Iterator[tuple[
 
 
 def _get(releases: Releases, arguments: argparse.Namespace) -> int:
-    reporter = Reporter()
-    for one in asked_libraries(releases, arguments.what):
-        library = found_library(releases, one.what, reporter)
-        if library.path == Path(one.what).absolute():
+    reporter, asked = Reporter(), asked_libraries(releases, arguments.what)
+    for one in asked:
+        if releases.versions_in(one.what) is None and not one.what.endswith(JAR):
+            found_library(releases, one.what, reporter)
             raise UsageError(
                 f"{one.what} is a library already; the cache holds releases and jars",
-                means="nothing was copied",
+                means="nothing was fetched",
                 mend=f"ioflame profile --{releases.name} {shlex.quote(one.what)}",
             )
-        print(f"{one.name}: {library.path}")
+    # Jars first, which are here: one that is no good is refused before anything is fetched.
+    for one in sorted(asked, key=lambda one: not one.what.endswith(JAR)):
+        print(f"{one.name}: {found_library(releases, one.what, reporter).path}")
     return EXIT_OK
 
 
 def _remove(releases: Releases, arguments: argparse.Namespace) -> int:
-    cache = ReleaseCache(releases)
-    for name in arguments.what:
-        cache.remove(name)
+    ReleaseCache(releases).remove(arguments.what)
     return EXIT_OK

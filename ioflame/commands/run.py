@@ -24,13 +24,14 @@ from ground.settings import FrontEnd, Setting, worded_for
 from ground.system.held_process import HeldProcess, process_number
 from ground.system.process import Children, interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
+from ground.text.ranges import number, within
 from ioflame import __version__
-from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name, number
+from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name
 from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code, print_outcome, shown_command
 from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY
 from ioflame.measure.attach.conduct import LEAST_SECONDS
-from ioflame.measure.attach.job import AttachOptions
+from ioflame.measure.attach.job import AttachOptions, count_refused
 from ioflame.measure.own_command.added_words import added_words
 from ioflame.measure.own_command.command_words import StartedCommand, checked_command
 from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
@@ -65,8 +66,10 @@ def add_parser(commands: Commands) -> None:
         usage="ioflame run [options] -- COMMAND [ARGUMENT ...]",
     )
     add = parser.add_argument
-    add("--seconds", type=float, metavar="S", help="all windows together (default: --duration of db_bench, else 60)")
-    add("--warm-up", type=float, metavar="S", help="before the first window (default: a tenth of the time)")
+    lasting = within("--seconds", float, LEAST_SECONDS, _MOST_SECONDS)
+    add("--seconds", type=lasting, metavar="S", help="all windows together (default: --duration of db_bench, else 60)")
+    before = within("--warm-up", float, 0.0, _MOST_SECONDS)
+    add("--warm-up", type=before, metavar="S", help="before the first window (default: a tenth of the time)")
     add("--untouched", action="store_true", help="add no flag to the command; a line names what is not measured for it")
     add(
         "--whole",
@@ -111,7 +114,7 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
         if count is not None:
             count.ask()
             if count.failed:
-                raise UsageError(f"the count failed: {count.failed}", means="nothing was started")
+                raise count_refused(count.failed)
         check_writable(attach.out)
         stackfold_binary()
         plan = plan_recording(attach.event, attach.frequency, attach.callgraph)
@@ -164,17 +167,6 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
     if arguments.count and arguments.count_symbol:
         raise UsageError(
             "--count and --count-symbol each count the queries", means="nothing was started", mend="one of them"
-        )
-    if arguments.seconds is not None and not LEAST_SECONDS <= arguments.seconds <= _MOST_SECONDS:
-        least = f"{LEAST_SECONDS:g}"
-        raise UsageError(
-            f"--seconds {arguments.seconds:g} is out of range",
-            means="nothing was started",
-            mend=f"--seconds <{least}..86400>",
-        )
-    if arguments.warm_up is not None and not 0 <= arguments.warm_up <= _MOST_SECONDS:
-        raise UsageError(
-            f"--warm-up {arguments.warm_up:g} is out of range", means="nothing was started", mend="--warm-up <0..86400>"
         )
     asked = collectors(arguments.collect)
     # They are read again for each benchmark, when it is too late to refuse them.

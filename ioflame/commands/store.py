@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ground.errors import EXIT_CHECK_FAILED, EXIT_OK
+from ground.errors import EXIT_CHECK_FAILED, EXIT_OK, UsageError
 from ground.results.store.database import Answer, Store
 from ground.text.progress import Reporter
 from ground.text.tsv import tsv
@@ -91,6 +91,11 @@ def _rows(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    for path in arguments.paths if arguments.verb is _add else ():
+        if not path.exists():
+            raise UsageError(
+                f"there is no {path}", means="nothing was added", mend="ioflame store add STORE runs/latest"
+            )
     store = Store(arguments.store, create=arguments.verb is _add, memory=memory_of(arguments))
     code: int = arguments.verb(store, arguments)
     if arguments.verb is not _check:

@@ -18,7 +18,8 @@ from ground.results.sweep import PERCENTILES, read_sweep
 from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ioflame.commands.arguments import Commands, add_profile_arguments, number, profile_options
+from ground.text.ranges import number
+from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.measure.job import planned
 from ioflame.measure.sweep import SweepOptions, check_swept, conduct
 from ioflame.present.sweep import shown_sweep, write_sweep_page

@@ -18,6 +18,7 @@ from ground.results.metrics import metrics_of
 from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.system.process import Children
+from ground.text.ranges import within
 from ground.text.tsv import Row
 from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Tables, Watched, add_backend, add_queries
 from viz.page.run_view import Observed, Panel
@@ -145,7 +146,11 @@ def _tables(run: Run) -> Tables:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend(parser, LADDER_BACKENDS)
     parser.add_argument(
-        "--sample", type=int, default=8, metavar="N", help="follow one query in N (default: 8; 1 is each)"
+        "--sample",
+        type=within("--sample", int, 1, 1_000_000),
+        default=8,
+        metavar="N",
+        help="follow one query in N (default: 8; 1 is each)",
     )
     parser.add_argument(
         "--start",

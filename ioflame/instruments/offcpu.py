@@ -20,6 +20,7 @@ from ground.results.run import Run
 from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
+from ground.text.ranges import within
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.serving_threads import serving_threads
 from ioflame.analysis.wall_clock import wall_clock
@@ -215,7 +216,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="keep recording, folded stacks, flame graph and wall clock in DIR, which must be new or empty",
     )
-    parser.add_argument("--map-entries", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--map-entries", type=within("--map-entries", int, 1, 1 << 24), help=argparse.SUPPRESS)
 
 
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
@@ -233,7 +234,9 @@ def _make_empty(directory: Path) -> None:
         if any(directory.iterdir()):
             raise UsageError(f"--dir {directory} is not empty", means="nothing is overwritten", mend="another name")
     except OSError as error:
-        raise UsageError(f"--dir {directory}: {error.strerror}") from None
+        raise UsageError(
+            f"--dir {directory}: {error.strerror}", means="nothing was started", mend="--dir <a new directory>"
+        ) from None
 
 
 def _show(path: Path) -> tuple[str, list[Check]]:

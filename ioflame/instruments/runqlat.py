@@ -14,6 +14,7 @@ from ground.results.off_cpu import RunQueue, read_run_queue
 from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
+from ground.text.ranges import within
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_backend
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
@@ -61,7 +62,7 @@ def _tables(run: Run) -> Tables:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend(parser, RUN_QUEUE_BACKENDS)
-    parser.add_argument("--map-entries", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--map-entries", type=within("--map-entries", int, 1, 1 << 24), help=argparse.SUPPRESS)
 
 
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:

@@ -28,6 +28,7 @@ from ground.results.tail import P99, Tail, read_tail
 from ground.system.atomic_files import check_new, write_json, write_whole
 from ground.system.observer import Observer
 from ground.system.process import Children
+from ground.text.ranges import within
 from ground.text.tsv import Row
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of
@@ -226,12 +227,27 @@ def _worst_tables(run: Run) -> Tables:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--sample", type=int, default=1, metavar="N", help="follow one query in N (default: 1, each)")
     add(
-        "--threshold-us", type=int, metavar="US", help="a query of so many us is a slow one (default: the slowest 1 %%)"
+        "--sample",
+        type=within("--sample", int, 1, 1_000_000),
+        default=1,
+        metavar="N",
+        help="follow one query in N (default: 1, each)",
+    )
+    add(
+        "--threshold-us",
+        type=within("--threshold-us", int, 1, 10**9),
+        metavar="US",
+        help="a query of so many us is a slow one (default: the slowest 1 %%)",
     )
     add("--keep", default="slow", choices=("slow", "all"), help="records of slow queries and some others, or of all")
-    add("--linger", type=float, default=2.0, metavar="S", help="longest to wait for queries under way at the end (2)")
+    add(
+        "--linger",
+        type=within("--linger", float, 0.0, 3600.0),
+        default=2.0,
+        metavar="S",
+        help="longest to wait for queries under way at the end (2)",
+    )
     add("--force", action="store_true", help="follow them even where the traps take more than 5 %% of a CPU")
     add_queries(parser)
     add(
@@ -240,7 +256,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="keep records, stacks, tables and the timelines for Perfetto in DIR, which must not exist yet",
     )
-    add("--ring-bytes", type=int, help=argparse.SUPPRESS)
+    add("--ring-bytes", type=within("--ring-bytes", int, 1, 1 << 30), help=argparse.SUPPRESS)
 
 
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
@@ -262,7 +278,9 @@ def _made(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(f"--dir {directory}: {error.strerror}") from None
+        raise UsageError(
+            f"--dir {directory}: {error.strerror}", means="nothing was started", mend="--dir <a new directory>"
+        ) from None
     return directory
 
 

@@ -18,13 +18,14 @@ from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
-from ground.results.requests import read_requests, request_rows
+from ground.results.requests import NOTHING, read_requests, request_rows
 from ground.results.run import Run
 from ground.results.stored_files import StoredFiles
 from ground.results.whose import StoredFolder, StoredListing, Whose, read_stored_listing, read_whose
 from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
+from ground.text.ranges import within
 from ioflame.analysis.whose import whose_of
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
 from ioflame.instruments.iolat import device_number
@@ -211,8 +212,11 @@ def _sorted(directory: Path, rules: Rules) -> Whose:
     """Gives the requests in a directory to what they were for, and leaves that beside them."""
     told = read_requests(directory / Files.REQUESTS)
     listing = read_stored_listing(directory / Files.STORED_FILES)
-    reasons, labels = _reasons(directory, rules) if told.reasons else ({}, {})
-    whose = whose_of(told, request_rows(directory / Files.REQUEST_ROWS, told), listing, reasons, labels)
+    rows = directory / Files.REQUEST_ROWS
+    # Where only children sent requests there is no stack, and nothing to fold: stacks are of the first process.
+    taken = bool(told.reasons) and any(row.stack != NOTHING for row in request_rows(rows, told))
+    reasons, labels = _reasons(directory, rules) if taken else ({}, {})
+    whose = whose_of(told, request_rows(rows, told), listing, reasons, labels)
     write_json(directory / Files.WHOSE, whose)
     return whose
 
@@ -297,7 +301,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--reasons",
-        type=int,
+        type=within("--reasons", int, 0, 10**9),
         default=_REASONS,
         metavar="N",
         help=f"take the stack of one read in N, of other requests of one in N / 8, which give the reasons (default: "
@@ -309,8 +313,6 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     database: Path | None = arguments.database
     if database is not None and not database.is_dir():
         raise UsageError(f"--database {database} is no directory", mend="--database <the directory of the database>")
-    if arguments.reasons < 0:
-        raise UsageError(f"--reasons {arguments.reasons} is no number of requests", mend="--reasons 32")
     device = device_number(arguments.device or str(database or "."))
     request = WhoseRequest(arguments.pid, device, arguments.children, arguments.reasons)
     inner = requests_observer(request, children, out.with_name(Files.REQUESTS))

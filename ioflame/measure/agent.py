@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -72,9 +73,9 @@ class WatchedService(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     version: str = ""
     version_command: str = ""
     seconds: float = 20.0
-    samples: int = 40_000
-    hosts: int = 1
-    cores: float = 0.0
+    samples: Annotated[int, msgspec.Meta(ge=1, le=10**12)] = 40_000
+    hosts: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1
+    cores: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     recorder: str = ""
     attach: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict)
 
@@ -122,10 +123,9 @@ def read_agent(path: Path) -> Agent:
                 mend="one of cgroup, container, pprof",
             )
         period = parse_duration("every", agent.every)
-        if not 0 < one.seconds < period or one.samples < 1 or one.hosts < 1 or one.cores < 0:
+        if not 0 < one.seconds < period:
             raise UsageError(
-                f"{path}: the service {one.name} has values out of range",
-                mend="seconds below those of every; samples and hosts from 1, cores from 0",
+                f"{path}: the service {one.name} has seconds = {one.seconds:g}", mend="seconds below those of every"
             )
         if not _is_frequency(one.attach.get("freq", 1)):
             raise UsageError(
@@ -145,7 +145,8 @@ def read_agent(path: Path) -> Agent:
 
 
 def _is_frequency(value: str | float) -> bool:
-    return type(value) is not bool and str(value).isascii() and str(value).isdigit() and int(value) > 0
+    text = str(value)
+    return type(value) is not bool and text.isascii() and text.isdigit() and len(text) <= 5 and int(text) > 0
 
 
 def turn_of(service: WatchedService, host: str, period: int, every: float) -> Turn:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.pmp import PmpPlan, Sampling
+from collectors.pmp import PmpPlan, Sampling, sampler_named
+from ground.errors import HostError, IoflameError, MeasurementError, UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.run import check_writable, new_directory
 from ground.system.held_process import HeldProcess
@@ -35,7 +37,7 @@ def watch(observer: Observer, pids: Sequence[int], seconds: float, reporter: Rep
     ended = Ended()
     told = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
     with contextlib.ExitStack() as stack:
-        with reporter.stage(f"attach {observer.what}"):
+        with reporter.stage(f"attach {observer.what}"), _said_if_gone(pids, observer.kind):
             stack.enter_context(attached(observer, reporter))
         observer.open()
         begun = time.monotonic()
@@ -57,6 +59,26 @@ def watch(observer: Observer, pids: Sequence[int], seconds: float, reporter: Rep
             Check("window", verdict, f"{lasted:.1f} of {seconds:g} s: {why}", "the figures are of that time")
         )
     return ended
+
+
+@contextlib.contextmanager
+def _said_if_gone(pids: Sequence[int], observer: str) -> Iterator[None]:
+    """What is refused within is said to be so because every process has ended, where that is why."""
+    held = []
+    for pid in pids:
+        with contextlib.suppress(UsageError):  # who watches says that there is none
+            held.append(HeldProcess(pid))
+    try:
+        yield
+    except IoflameError:
+        if not held or any(process.alive for process in held):
+            raise
+        ended = f"process {pids[0]} ended" if len(pids) == 1 else "every process ended"
+        raise MeasurementError(
+            f"{ended} while {observer} was being attached",
+            means="nothing was measured",
+            mend="--pid <a process that lives longer>; of a command of your own: ioflame run -- COMMAND",
+        ) from None
 
 
 def _wait(pids: Sequence[int], seconds: float) -> bool:
@@ -81,16 +103,34 @@ def _wait(pids: Sequence[int], seconds: float) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def _refused_without(out: Path, name: str) -> Iterator[Path]:
+    """A new directory; where what is within is refused, it is gone again, and so is `out` where that was not there."""
+    first = not out.exists()
+    directory = new_directory(out, name)
+    try:
+        yield directory
+    except (UsageError, HostError) as error:
+        shutil.rmtree(directory)
+        if first:
+            out.rmdir()
+        if str(directory) in error.mend:  # its log, all of which is said above
+            error.mend = "--pid <a running process of yours; see ps>"
+        raise
+
+
 def sample(plan: PmpPlan, pid: int, seconds: float, out: Path, reporter: Reporter) -> tuple[Path, bool]:
     """The new directory in `out` with what the poor man's profiler sampled, and whether the user cut it short."""
     HeldProcess(pid)  # before there is a directory for it
+    sampler_named(plan.sampler)
     check_writable(out)
     interrupted = False
-    with Children() as children:
-        directory = new_directory(out, f"pmp-{pid}")
+    with Children() as children, _refused_without(out, f"pmp-{pid}") as directory:
         sampling = Sampling(children, plan, pid, directory)
         doing = f"sampling process {pid}: {sampling.what}"
-        with reporter.stage(doing, seconds), attached(sampling, reporter):
+        with reporter.stage(doing, seconds), contextlib.ExitStack() as stack:
+            with _said_if_gone([pid], sampling.kind):
+                stack.enter_context(attached(sampling, reporter))
             sampling.open()
             try:
                 sampling.wait(seconds)

@@ -105,11 +105,9 @@ def measure(
     try:
         _run_windows(job, schedule, child, run, children, reporter)
     finally:
-        record.windows = schedule.windows()
         record.roles = schedule.threads_by_role()
         record.report_start_ns = queries.started_ns
-        run.save_series(schedule.series())
-        run.save()
+        run.save_windows(schedule.windows(), schedule.series())
 
     def end() -> None:
         _end(job, child, run, reporter)
@@ -243,6 +241,8 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
     for place, name in enumerate(watching):
         later = [f"the {other} window" for other in watching[place + 1 :]]
         missing[:] = [f"the {name} window", *later]
+        # Its recording may fill the disk.
+        run.save_windows(schedule.windows(), schedule.series())
         _observe(name, job, child, job.watched(run, children, pid, plan), schedule)
         missing[:] = [f"the plain window after the {name} window", *later]
         if later:

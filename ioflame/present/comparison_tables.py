@@ -30,6 +30,7 @@ def tables_of(compared: Sequence[tuple[Comparison, Verdicts]]) -> Beside:
         raise UsageError(
             f"the comparisons have different bases: {', '.join(bases)}",
             means="their columns are ratios to different things",
+            mend="ioflame compare DIR... of comparisons with one base",
         )
     hosts = list(dict.fromkeys(_host(record) for record, _ in compared))
     tables = []

@@ -52,7 +52,12 @@ def own_rules(path: Path) -> dict[str, Any]:
             at = f"view.{name}: "
             msgspec.convert(view, _View)
     except (OSError, ValueError) as error:
-        raise UsageError(f"--rules {path}: {at}{error}", means="folding/README.md has the form of rules") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(
+            f"--rules {path}: {at}{why}",
+            means="nothing was started",
+            mend="--rules <a TOML file of the form that folding/README.md describes>",
+        ) from None
     general = service_rules(DEFAULT_ENGINE)
     views = {**{name: general["view"][name] for name in _VIEWS}, **rules.get("view", {})}
     return {**rules, "view": views, "patterns": {**general.get("patterns", {}), **rules.get("patterns", {})}}

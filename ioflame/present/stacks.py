@@ -84,7 +84,9 @@ def read_source(path: str) -> Source:
         with Path(path).open("rb"):
             return Source(path, None)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", means="nothing was drawn", mend="a file of stacks, or - to read"
+        ) from None
 
 
 def read_stacks(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
@@ -99,7 +101,7 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
     if not source.is_folded:
         return _recognised(source, _from_stackfold(source, event, rules, view), event, rules, view)
     if event is not None:
-        raise UsageError("--event is for recordings and pprof: folded text has no event")
+        raise UsageError("--event is for recordings and pprof: folded text has no event", mend="without --event")
     lines = source.whole().split(b"\n")
     _refuse_differences(lines)
     event, unit = _told_beside(source)

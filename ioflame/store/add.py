@@ -72,7 +72,7 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
         return Imported(experiment_tables(path, record), [])
     raise UsageError(
         f"{path} is no run, comparison, experiment, count or search, and no file",
-        means="nothing was added",
+        means="nothing of it was added",
         mend="ioflame store add STORE runs/latest",
     )
 

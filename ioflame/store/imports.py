@@ -107,7 +107,9 @@ def import_file(path: Path, settings: Mapping[str, str], form: str = "") -> Impo
         argv = ["--kernel", "--slice-ms", "1000", "--input-format", kind, str(path)]
         folded = run_stackfold([*argv, *(["--event", event] if event else [])], place / "profile.json")
         if "several events" in folded.errors:
-            raise UsageError(f"{path}: {folded.errors}", means="nothing was added", mend="--set event=NAME, for each")
+            raise UsageError(
+                f"{path}: {folded.errors}", means="nothing of it was added", mend="--set event=NAME, for each"
+            )
         folded.require("stackfold")
         sample_rows(read_profile(place / "profile.json"), tables, frames)
     return Imported([_with(tables, frames)], [])
@@ -123,7 +125,9 @@ def _kind(path: Path) -> str:
     kind = _BY_NAME.get(path.suffix)
     if kind is None:
         raise UsageError(
-            f"{path}: its name does not say what it is", means="nothing was added", mend=f"--format {'|'.join(FORMATS)}"
+            f"{path}: its name does not say what it is",
+            means="nothing of it was added",
+            mend=f"--format {'|'.join(FORMATS)}",
         )
     return kind
 
@@ -144,7 +148,7 @@ def _with(tables: RunTables, frames: FrameTable) -> RunTables:
 def _check_size(what: str, number: int, limit: int) -> None:
     if abs(number) >= limit:
         raise MeasurementError(
-            f"{what} is {number:,}, not below {limit:,}", means="the profile is broken; nothing was added"
+            f"{what} is {number:,}, not below {limit:,}", means="the profile is broken; nothing of it was added"
         )
 
 

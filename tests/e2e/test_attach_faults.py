@@ -347,3 +347,18 @@ def test_nothing_of_ours_is_left_when_ioflame_is_killed(
         events = Path("/sys/kernel/tracing/uprobe_events")
         assert not events.exists() or argv[0] not in events.read_text(encoding="utf-8")
         assert process.poll() is None
+
+
+@pytest.mark.needs("perf", "unshare")
+@pytest.mark.parametrize("small_disk", ["1m"], indirect=True)
+def test_the_windows_before_the_disk_was_full_are_kept(
+    ioflame: Ioflame, small_disk: Path, burner: subprocess.Popen[str]
+) -> None:
+    # Copies of stacks fill it with 64 samples.
+    how = ("--seconds=8", "--collect=perf", "--callgraph=dwarf", "--freq=999", f"--out={small_disk}")
+    code, _, err = ioflame.run("attach", f"--pid={burner.pid}", *how)
+    (directory,) = small_disk.iterdir()
+    assert (code, f"is kept in {directory}" in err, "No space left on device" in err) == (3, True, True), err
+    run = open_run(directory)
+    assert [window.kind for window in run.record.windows] == ["plain"]
+    assert run.record.missing == ["the perf window"] and run.series()

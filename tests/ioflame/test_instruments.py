@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import struct
 import time
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from ground.errors import UsageError
 from ground.results.files import Files
 from ground.results.run import Run
+from ground.results.whose import StoredListing
+from ground.system.atomic_files import write_json
 from ioflame.instruments import INSTRUMENTS, iolat, ladder, null, offcpu, perf, pmp, runqlat, tail, whose, writes
 from ioflame.instruments.instrument import Instrument, add_backend
 from ioflame.instruments.whose import listing_of
@@ -20,6 +23,7 @@ from ioflame.present.stacks import Stacks
 from ioflame.stages.observed import analyse_observed
 from tests.places import ROOT
 from tests.records import run_record
+from tests.requests import row, told
 from viz.flame.stacks import Stack
 from workloads.registry import file_kinds, files_reader, rules_named
 
@@ -52,6 +56,18 @@ def test_a_result_that_cannot_be_read_is_a_failed_check_of_its_instrument(tmp_pa
     assert [(check.name, check.verdict.value) for check in analyse_observed(run)] == [
         ("iolat", "failed"), ("runqlat", "failed"),
     ]  # fmt: skip
+
+
+def test_requests_of_children_alone_have_no_reason_and_a_table(tmp_path: Path) -> None:
+    """Stacks are of the first process: where it sent nothing, the recording holds none."""
+    rows = [row(), row()]
+    write_json(tmp_path / Files.REQUESTS, told(rows, reasons=1, children=True))
+    (tmp_path / Files.REQUEST_ROWS).write_bytes(b"".join(struct.pack("<QQIIIIIIIBBBB", *one) for one in rows))
+    (tmp_path / Files.REQUEST_STACKS).write_bytes(b"without a sample")
+    write_json(tmp_path / Files.STORED_FILES, StoredListing())
+    assert whose.INSTRUMENT.alone is not None
+    text, _ = whose.INSTRUMENT.alone.show(tmp_path / Files.REQUESTS)
+    assert "process 42 and children" in text and "Why they were sent" not in text
 
 
 def test_a_backend_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,10 +26,12 @@ def place() -> Iterator[Path]:
     """A tree with only the script and a PATH of chosen commands, readable to everybody, wherever the checkout is."""
     with tempfile.TemporaryDirectory(prefix="ioflame-setup-", dir="/tmp") as name:
         root = Path(name)
-        root.chmod(0o755)
-        (root / "ioflame").mkdir()
-        shutil.copy(SCRIPT, root / "ioflame")
-        (root / "bin").mkdir()
+        for folder in (root, root / "ioflame", root / "bin"):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+        # A clone of root's may be readable to root alone.
+        shutil.copyfile(SCRIPT, root / "ioflame" / SCRIPT.name)
+        (root / "ioflame" / SCRIPT.name).chmod(0o644)
         for tool in TOOLS:
             found = shutil.which(tool)
             assert found
@@ -39,11 +41,11 @@ def place() -> Iterator[Path]:
         yield root
 
 
-def setup(place: Path, *prefix: str) -> subprocess.CompletedProcess[str]:
+def setup(place: Path, *prefix: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*prefix, str(place / "bin" / "bash"), str(place / "ioflame" / "setup.sh")],
         cwd=place,
-        env={"PATH": str(place / "bin"), "HOME": str(place)},
+        env={"PATH": str(place / "bin"), "HOME": str(place), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -62,6 +64,20 @@ def test_an_ordinary_user_without_sudo_gets_the_exact_command(place: Path) -> No
     assert "missing: fio rocksdb-tools" in done.stderr
     assert "sudo apt-get update && sudo apt-get install -y --no-install-recommends fio rocksdb-tools" in done.stderr
     assert not (place / ".venv").exists()
+
+
+def test_what_a_target_needs_beside_is_installed_with_the_rest_at_once(place: Path) -> None:
+    (place / "bin" / "fio").unlink()
+    stand_in(place, "ldconfig", "exit 0")
+    stand_in(place, "apt-get", 'echo "$@" >> calls')
+    setup(place, NEEDS="valgrind jemalloc")
+    assert "install -y --no-install-recommends fio valgrind libjemalloc2" in (place / "calls").read_text()
+    (place / "calls").unlink()
+    setup(place)
+    assert "valgrind" not in (place / "calls").read_text()
+    (place / "bin" / "apt-get").unlink()
+    done = setup(place, NEEDS="valgrind jemalloc")
+    assert done.returncode == 3 and "missing: fio valgrind libjemalloc2; there is no apt" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -169,7 +185,27 @@ def test_without_a_network_the_set_up_says_what_it_needs_one_for(place: Path) ->
     assert "no route to host\nsetup: pip could not install the packages of requirements.txt" in done.stderr
     assert "fix: make setup   (with a network" in done.stderr
 
-    (place / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 0\n")
+
+def test_a_build_says_how_far_it_is_and_why_it_failed(place: Path) -> None:
+    venv(place, "exit 0")
+    bars = "".join(rf"    Building [=> ] {n}/40: crate{n}(build)    \r" for n in (3, 4, 20, 21, 40))
+    words = rf"   Compiling one v1\n{bars}   Compiling two v1\n\nerror: no space\n\n  left\n"
+    stand_in(place, "cargo", f'[ "$1" = --version ] && echo cargo 1.99.0 && exit; printf "{words}" >&2; exit 101')
+    done = setup(place)
+    assert done.returncode == 3
+    said = [line for line in done.stdout.splitlines() if "crate " in line]
+    assert said == [
+        "setup: cargo: crate 3 of 40 (crate3)",
+        "setup: cargo: crate 4 of 40 (crate4), less than a minute left",
+        "setup: cargo: crate 20 of 40 (crate20), less than a minute left",
+        "setup: cargo: crate 40 of 40 (crate40), less than a minute left",
+    ]
+    assert "error: no space\n  left\nsetup: cargo could not build stackfold" in done.stderr
+    assert "Compiling" not in done.stderr + done.stdout
+
+
+def test_without_a_network_cargo_says_so(place: Path) -> None:
+    venv(place, "exit 0")
     stand_in(place, "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo "no route to host" >&2; exit 101')
     done = setup(place)
     assert done.returncode == 3

@@ -84,7 +84,8 @@ def test_stacks_of_a_run_have_the_colours_of_its_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["-o", "x.png"], ".speedscope.json"), (["--width", "3"], "300 to 20000"), (["--min-width=-1"], "below 0"),
+        (["-o", "x.png"], ".speedscope.json"), (["--width", "3"], "--width=<300..20000>"),
+        (["--min-width=-1"], "=-1 is out of range"),
         (["--width", "800", "-o", "new.html"], "takes the width of its window"),
         (["--inverted", "-o", "new.speedscope.json"], "of no effect"),
         (["--unit", "ns", "-o", "new.pb.gz"], "of no effect"), (["--event", "cycles"], "folded text has no event"),

@@ -42,7 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.path(Files.SAMPLE_COUNTS).write_bytes(FOLDED.replace(b"00\n", b"\n"))
     lines = ["secs_elapsed,interval_qps", *(f"{i + 1},{rate}" for i, rate in enumerate(RATES))]
     run.path(REPORT).write_text("\n".join(lines) + "\n")
-    run.save_series(series())
+    run.save_windows(run.record.windows, series())
     for name, value in observers.observed().results.items():
         write_json(run.path(name), value)
     run.path(Files.PMP_FOLDED).write_text("db_bench;start_thread;pread;uninterruptible_[D] 7\n")

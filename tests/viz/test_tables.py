@@ -16,7 +16,7 @@ from ground.results.histogram import Histogram
 from ground.results.interval import Interval
 from ground.results.off_cpu import STATES, StateTotal
 from ground.results.record import ObserverCost, RunRecord, Unobserved
-from ground.text.columns import NO_BREAK, cells
+from ground.text.columns import NO_BREAK, cells, fold_line
 from tests.viz import observers
 from tests.viz.runs import record, view
 from viz.terminal.columns import aligned, folded, microseconds, narrow
@@ -51,7 +51,7 @@ def whole(name: str) -> tuple[RunRecord, Categories]:
 
 def too_wide(text: str, width: int) -> list[str]:
     """Lines wider than asked that are not one word alone, which stays whole to be copied."""
-    return [line for line in text.split("\n") if cells(line) > width and " " in line.strip(" ")]
+    return [line for line in text.split("\n") if cells(line) > width and "\n" in fold_line(line.strip(" "), 20, 0)]
 
 
 @given(words, widths, st.booleans())

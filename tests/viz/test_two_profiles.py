@@ -166,7 +166,7 @@ def test_two_runs_are_compared_by_what_a_query_costs_there(tmp_path: Path, capsy
         (["--unit", "ns"], "--unit: of no effect on a graph of two profiles"),
         (["--unit", "samples"], "is not folded text and has its own numbers of samples"),
         (["--us-per-query", "20"], "--us-per-query 20: expected 2 numbers above 0"),
-        (["--us-per-query", "20", "-1"], "--us-per-query 20 -1: expected 2 numbers above 0"),
+        (["--us-per-query", "20", "-1"], "--us-per-query=-1 is out of range"),
         (["-o", "x.speedscope.json"], "x.speedscope.json: this kind of file holds one profile"),
         (["-o", "x.html", "--width", "900"], "--width: of no effect on x.html"),
     ],

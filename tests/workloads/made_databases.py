@@ -45,3 +45,9 @@ def creation(number: int, job: int, at: float, compression: str = "NoCompression
     sizes = {"data_size": 9000, "index_size": 105, "filter_size": 95, "index_partitions": partitions}
     more = {"cf_name": "new", "file_number": number, "file_size": 10_000}
     return event("table_file_creation", job, at, **more, table_properties={**sizes, "compression": compression})
+
+
+def compacted(job: int, at: float, level: int, size: int = 0, **more: object) -> str:
+    """The end of a compaction."""
+    whole = {"num_output_files": 1, "compaction_time_micros": 1_900_000, **more}
+    return event("compaction_finished", job, at, output_level=level, total_output_size=size, **whole)

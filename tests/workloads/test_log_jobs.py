@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from ground.results.jobs import Job, Jobs
+from ground.results.jobs import Job, Jobs, RunJobs
 from tests.e2e.test_services import done
 from tests.figures import Report
-from tests.workloads.made_databases import creation, event
+from tests.workloads.made_databases import compacted, creation, event
 from tests.workloads.test_real_files import db_bench
-from workloads.engines.rocksdb.log_events import log_texts
+from workloads.engines.rocksdb.log_events import log_texts, logged_tables, moves, running
 from workloads.engines.rocksdb.log_jobs import jobs_in
-from workloads.engines.rocksdb.statistics import level_writes, statistics
+from workloads.engines.rocksdb.log_lines import events
+from workloads.engines.rocksdb.statistics import in_windows, level_writes, statistics, written_by_events
 from workloads.registry import engine_named, files_reader
 
 ROCKSDB = engine_named("rocksdb")
@@ -39,10 +43,7 @@ def test_a_job_has_what_events_and_text_say_of_it() -> None:
     finished = event("flush_finished", 4, 101, lsm_state=[1, 2], immutable_memtables=1)
     more = {"files_L0": [3, 4], "files_L1": [1]}
     merging = event("compaction_started", 5, 102, **more, input_data_size=3, compaction_reason="R")
-    merged = event(
-        "compaction_finished", 5, 104, output_level=1, total_output_size=2, num_output_files=1,
-        compaction_time_micros=1_900_000, compaction_time_cpu_micros=900_000, lsm_state=[0, 1],
-    )  # fmt: skip
+    merged = compacted(5, 104, 1, 2, compaction_time_cpu_micros=900_000, lsm_state=[0, 1])
     log = OPENED + started + creation(9, 4, 100.5) + f"{FLUSHED} microseconds.\n" + finished + COMPACTING + "\n"
     log += merging
     gone = "".join(event("table_file_deletion", 5, at, file_number=file) for at, file in ((104.25, 3), (104.5, 4)))
@@ -106,6 +107,44 @@ def test_a_log_of_another_time_zone_is_moved_to_ours() -> None:
         [stall] = found.stalls
         assert stall.begin == pytest.approx(at + 3600 * hours, abs=1) and stall.end == at + 3600 * hours + 3
         assert found.until == pytest.approx(at + 3600 * hours, abs=1)
+
+
+def lines_of_another_form() -> Iterator[str]:
+    """Each event without one of its keys, and with one of another type; text that names no moment and no number."""
+    events = [
+        event("flush_started", 8, 200, total_data_size=1, flush_reason="R"), creation(9, 8, 200.5),
+        event("flush_finished", 8, 201, lsm_state=[1], immutable_memtables=1),
+        event("compaction_started", 8, 202, files_L0=[3], input_data_size=3, compaction_reason="R"),
+        compacted(8, 203, 1, 2, compaction_time_cpu_micros=1, lsm_state=[1]),
+        event("table_file_deletion", 8, 203, file_number=3),
+        event("trivial_move", 8, 204, destination_level=1, total_files_size=1),
+    ]  # fmt: skip
+    others: tuple[object, ...] = (None, "x", [{}], {"a": 1}, -1, 1 << 80, 1.5)
+    for line in events:
+        begin, _, text = line.partition("EVENT_LOG_v1 ")
+        whole = json.loads(text)
+        for key in whole:
+            yield begin + "EVENT_LOG_v1 " + json.dumps({name: value for name, value in whole.items() if name != key})
+            for other in others:
+                yield begin + "EVENT_LOG_v1 " + json.dumps({**whole, key: other})
+    digits = "9" * 5000
+    yield OPENED.replace("11/26", "99/99") + FLUSHED.replace("2026/11/26", "9999/99/99")
+    yield FLUSHED.replace("JOB 4", f"JOB {digits}") + "\n" + COMPACTING.replace("L1", f"L{digits}")
+    yield FLUSHED.replace(" 7 ", f" {digits} ") + f"\n{FLUSHED.replace('52', digits)}"
+    yield f'2026/11/26-18:25:42.7 7 EVENT_LOG_v1 {"{"}"a": {"[" * 100_000}{"}"}'
+    yield "2026/99/26-18:25:42.000001 7 ------- DUMPING STATS -------"
+
+
+def test_lines_of_another_form_are_left_out_and_the_others_are_read() -> None:
+    for line in lines_of_another_form():
+        log = f"{OPENED}{flush(4, 100)}{line}\n{flush(5, 300)}"
+        found = jobs_in([log], 0, 1e10)
+        assert {4, 5} <= {job.number for job in found.jobs if job.end is not None}, line
+        assert RunJobs(((0, 0), (1, 1)), found).monotonic_ns(found.until)
+        assert msgspec.json.decode(msgspec.json.encode(found), type=Jobs).jobs, line
+        assert {9} <= logged_tables(log).keys() and running(log) and moves(log) is not None, line
+        assert {4, 5} <= {one["job"] for one in events(log) if one.get("event") == "flush_finished"}, line
+        assert in_windows(log, [(100.0, 102.0)])[0]["flushed_gb"] > 0 and written_by_events(log), line
 
 
 @pytest.mark.long

@@ -243,7 +243,7 @@ NOT_COUNTED = "--counted cannot be had of"
         ("fillseq --duration=inf", "--duration=inf is not within"),
         ("fillseq --mix_get_ratio=0", "no shares"),
         ("fillseq --streams=20000", "--streams=20000 is not within 1 to"),
-        ("fly,fillseq", "has no benchmark or command fly"),
+        ("fillseq,fly", "has no benchmark or command fly"),
         # A rate that cannot be held.
         ("readrandom --arrivals=poisson", "--arrivals=poisson is given without a rate, or with one of 0"),
         (f"readrandom --arrivals=fixed {RATE}=0", "--arrivals=fixed is given without a rate, or with one of 0"),

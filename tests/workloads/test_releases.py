@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ground.errors import EXIT_HOST, HostError, UsageError
@@ -38,8 +43,24 @@ def jar(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Maven, as on a host that never had it."""
+    """No Maven, as on a host that never had it, and a proxy that is not there."""
     monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+
+
+@contextlib.contextmanager
+def served(directory: Path) -> Iterator[str]:
+    """The address below which the files of a directory are."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(directory))) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
 
 
 def files(directory: Path) -> list[str]:
@@ -186,19 +207,35 @@ def test_what_a_killed_one_had_begun_is_removed(jar: Path, cache: Path) -> None:
 
 @pytest.mark.usefixtures("offline")
 @pytest.mark.parametrize("command", [["profile"], ["compare", "--rocksdb=9.10.0"], ["rocksdb", "get"]])
-def test_without_maven_the_command_is_told_that_fetches_it_elsewhere(
+def test_without_a_network_the_command_is_told_that_fetches_it_elsewhere(
     command: list[str], cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No network either: the jar comes from another host."""
+    """No Maven either: the jar comes from another host."""
     words = ["10.4.2"] if "get" in command else ["--rocksdb=10.4.2", f"--out={tmp_path / 'runs'}"]
     assert main([*command, *words]) == EXIT_HOST
     said = capsys.readouterr().err
     version = "9.10.0" if "compare" in command else "10.4.2"
-    fetch = f"mvn -q -C dependency:copy -Dartifact=org.rocksdb:rocksdbjni:{version}:jar:linux64"
-    assert "mvn is not installed" in said and fetch in said
+    place = f"https://repo1.maven.org/maven2/org/rocksdb/rocksdbjni/{version}"
+    assert "Connection refused" in said and f"curl -fO {place}/rocksdbjni-{version}-linux64.jar" in said
     assert f"=rocksdbjni-{version}-linux64.jar" in said
     assert not cache.exists() or files(cache) == []
     assert not list((tmp_path / "runs").glob("*"))
+
+
+@pytest.mark.usefixtures("offline")
+def test_without_maven_a_jar_is_downloaded(
+    jar: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    place = tmp_path / "served" / "org" / "rocksdb" / "rocksdbjni" / "10.4.2"
+    place.mkdir(parents=True)
+    jar.rename(place / "rocksdbjni-10.4.2-linux64.jar")
+    with served(tmp_path / "served") as address:
+        releases = msgspec.structs.replace(listing({"10.4.2": next(place.iterdir())}), repository=address)
+        assert found_library(releases, "10.4.2", QUIET).path.read_bytes() == BYTES
+        with pytest.raises(UsageError, match=r"there is no org\.rocksdb:rocksdbjni:10\.4\.3"):
+            found_library(releases, "10.4.3", QUIET)
+    assert [one.name for one in cache.iterdir()] == ["10.4.2"]
 
 
 # What Maven prints where nothing answers; `%s` is the artifact.
@@ -301,5 +338,10 @@ def test_what_is_here_and_what_can_be_had_is_listed(jar: Path, cache: Path, caps
     rows = [line for line in said if "MB to fetch" in line]
     assert [line.split()[0] for line in rows] == [one.version for one in ROCKSDB.release]
     assert any(line.startswith("jar-") and str(jar) in line for line in said) and str(cache) in said[-1]
-    assert main(["rocksdb", "remove", "10.4.2"]) == 2
-    assert "10.4.2 is not in the cache" in capsys.readouterr().err
+    name, here = next(cache.iterdir()).name, files(cache)
+    for words in (["remove", name, "10.4.2"], ["get", str(jar), "/nowhere/librocksdb.so"]):
+        assert main(["rocksdb", *words]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and ("10.4.2 is not in" in err or "librocksdb.so does not exist" in err)
+        assert "meaning: nothing was" in err and "fix: " in err
+        assert files(cache) == here

@@ -9,7 +9,7 @@ import pytest
 
 from ground.results.stored_files import FileSection, StoredFile, StoredFiles
 from tests.workloads.log_files import deleted, new_file, numbers
-from tests.workloads.made_databases import by_name, creation, database, event, made
+from tests.workloads.made_databases import by_name, compacted, creation, database, event, made
 from workloads.engines.rocksdb.log_events import Move, logged_tables, moves
 from workloads.engines.rocksdb.stored_files import DatabaseFiles, Form
 from workloads.engines.rocksdb.window_files import files_of_window
@@ -79,7 +79,7 @@ def test_log_tells_parts_of_what_is_gone_and_when_a_file_moved(tmp_path: Path) -
     assert isinstance(before, DatabaseFiles)
     begin = before.at
     with (folder / "LOG").open("a", encoding="ascii") as log:
-        log.write(creation(12, 4, begin + 1) + event("compaction_finished", 4, begin + 1.5, output_level=2))
+        log.write(creation(12, 4, begin + 1) + compacted(4, begin + 1.5, 2))
         log.write("2026/11/26-18:25:42.7 7 [default] Moving #7 to level-2 67 bytes\n")
         log.write("2026/11/26-18:25:42.7 7 [default] Moving #8 to level-2 67 bytes\n")
         log.write(event("trivial_move", 5, begin + 2, destination_level=2, files=2))
@@ -144,7 +144,7 @@ def test_what_is_being_written_at_the_end_belongs_to_the_job_that_runs(tmp_path:
     compacting = f"{begin} [JOB 5] Compacting 4@0 + 3@1 files to L1, score 1.00\n"
     flushing = f"{begin} [JOB 6] Level-0 flush table #21: started\n"
     again = compacting.replace("JOB 5", "JOB 8").replace("to L1", "to L2")
-    ended = event("compaction_finished", 8, before.at + 1, output_level=2) if isinstance(before, DatabaseFiles) else ""
+    ended = compacted(8, before.at + 1, 2) if isinstance(before, DatabaseFiles) else ""
     for log, level in (
         (compacting + flushing, 1),
         (compacting + flushing + again, None),

@@ -161,14 +161,14 @@ def _budgets(view: ComparisonView) -> Markup:
         if budget is None:
             parts.append(absent(f"{one.arm}: no budget: its profiles or waits were not measured."))
             continue
-        base = "the rows add up" if budget.closes else "the rows do not add up to the total (off by more than 2 %)"
+        sums = budget.off or "the rows add up"
         legend = (
-            f"us per query, of all seconds (the figures pair blocks); {base}. Intervals are of the change, hold for "
+            f"us per query, of all seconds (the figures pair blocks); {sums}. Intervals are of the change, hold for "
             f"all rows at once with 95 %, and come from {budget.sessions} sessions. A change is significant where "
             "its interval leaves zero."
         )
         caption = f"{one.arm} - {one.base}, us per query"
-        parts.append(table(caption, _heads(one.base, one.arm), _rows(budget.rows), "numbers noted", legend))
+        parts.append(table(caption, _heads(one.base, one.arm), _rows(budget.shown), "numbers noted", legend))
     parts += [_account(one, account) for one in view.verdicts.arms for account in one.accounts]
     return Markup("").join(parts)
 

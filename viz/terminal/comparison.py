@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ground.results.comparison import Comparison
-from ground.results.differences import AccountChange, Budget, BudgetRow, Decision, PlanRow, Variances, percent
+from ground.results.differences import AccountChange, BudgetRow, Decision, PlanRow, Variances, percent
 from ground.results.metrics import DECIDING
 from ground.results.verdicts import ComparedRuns, Verdicts
 from ground.text.columns import fold_line, pad
@@ -95,7 +95,9 @@ def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
             yield from _figures(arm.twin)
         if arm.budget is not None:
             yield f"\nwhere the change of {arm.arm} comes from, us per query (of all seconds; the figures pair blocks)"
-            yield from _budget(arm.budget)
+            yield from _changes(arm.budget.shown)
+            if arm.budget.off:
+                yield f"  {arm.budget.off}"
         for account in arm.accounts:
             yield f"\n{account.title}: {arm.base} -> {arm.arm}, {account.unit}, in {account.sessions} sessions"
             yield from _account(account)
@@ -143,12 +145,3 @@ def _changes(rows: Sequence[BudgetRow], digits: int = 2) -> Iterator[str]:
         sides = f"{row.base:9,.{digits}f} -> {row.arm:9,.{digits}f}"
         interval = f"[{row.low:+,.{digits}f}, {row.high:+,.{digits}f}]"
         yield f"  {name}{sides}  {row.change:+8,.{digits}f} {interval}{seen}"
-
-
-def _budget(budget: Budget) -> Iterator[str]:
-    yield from _changes(budget.rows)
-    if not budget.closes:
-        yield "  unaccounted is more than 2 % of the latency: the parts do not add up to the total"
-        if any(row.kind == "unaccounted" and min(row.base, row.arm) < 0 for row in budget.rows):
-            # io.lat begins with the request, and the thread still runs for a while before it sleeps.
-            yield "  below zero: what a thread does while the device works (a doorbell, a switch) is on CPU and device"

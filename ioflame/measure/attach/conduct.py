@@ -58,7 +58,8 @@ def _run_windows(watched: Watching) -> None:
     options, windows = watched.job.options, watched.windows
     collect = options.collect
     part = options.seconds / parts_of_seconds(collect)
-    watched.run.record.missing[:] = [f"plain and {', '.join(collect)} windows"]
+    missing = watched.run.record.missing
+    missing[:] = [f"plain and {', '.join(collect)} windows"]
     watched.keep_names()
     watched.plain(part)
     if watched.job.probes and not windows.ended:
@@ -66,6 +67,7 @@ def _run_windows(watched: Watching) -> None:
     for name in collect:
         if windows.ended:
             break
+        missing[:] = [f"the {other} window" for other in collect[collect.index(name) :]]
         left = [INSTRUMENTS[other].time_share for other in collect[collect.index(name) :]]
         watched.observed(name, part * left[0], _left(watched) * left[0] / sum(left))
         if windows.ended:

@@ -33,6 +33,7 @@ __all__ = (
 )
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LONGEST = 3650 * 86_400.0
 _LOOK_SECONDS = 0.5
 # What a signal keeps: the runs of so many seconds.
 RECENT_SECONDS = 900.0
@@ -51,9 +52,10 @@ class Repetition:
 def parse_duration(option: str, text: str) -> float:
     """`90`, `20s`, `10m`, `2h`, `7d` in seconds; UsageError, which names the option, for anything else."""
     matched = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if matched is None or not float(matched[1]):
-        raise UsageError(f"{option} {text} is no length of time", mend=f"{option} 20s, 10m, 2h or 7d")
-    return float(matched[1]) * _UNITS[matched[2] or "s"]
+    seconds = float(matched[1]) * _UNITS[matched[2] or "s"] if matched else 0.0
+    if not 0 < seconds <= _LONGEST:
+        raise UsageError(f"{option} {text:.40} is no length of time", mend=f"{option} 20s, 10m, 2h or 7d")
+    return seconds
 
 
 def repeat(

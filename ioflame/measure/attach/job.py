@@ -35,7 +35,7 @@ from ioflame.present.rules_check import own_rules
 from workloads.registry import DEFAULT_ENGINE, service_named, service_names, service_rules
 from workloads.service import Service
 
-__all__ = ("AttachJob", "AttachOptions", "new_record", "resolve")
+__all__ = ("AttachJob", "AttachOptions", "count_refused", "new_record", "resolve")
 
 # Processes whose open files show the device and whose mapped files show the service: those of a server are alike.
 _LOOKED_AT = 64
@@ -140,7 +140,7 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter, planned:
     for count in options.counts.values():
         count.ask()
         if count.failed:
-            raise UsageError(f"the count failed: {count.failed}", means="nothing was attached")
+            raise count_refused(count.failed)
     with reporter.stage("look at the target and the host", 3):
         processes = target.processes[:_LOOKED_AT]
         found = _told_by_files(processes)
@@ -251,6 +251,15 @@ def _title(process: HeldProcess) -> str:
         return process.path("cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def count_refused(why: str) -> UsageError:
+    """Of a count that has no answer before anything is started."""
+    return UsageError(
+        f"the count failed: {why}",
+        means="nothing was started or attached",
+        mend="--count <a command that prints one number, which only grows>; try yours in a shell",
+    )
 
 
 def new_record(job: AttachJob) -> RunRecord:

@@ -67,6 +67,14 @@ class Watching:
         self.windows.plain(seconds)
         self.cost.seconds["plain"] = self.cost.seconds.get("plain", 0.0) + self.used() - before
 
+    def _save(self) -> None:
+        """What was measured so far: the recording of an observer may fill the disk.
+
+        A record that is to be redacted is not written before it is, and after its recordings were removed.
+        """
+        if self.job.redaction is None:
+            self.run.save_windows(self.windows.windows(), self.windows.series())
+
     def keep_names(self) -> None:
         """Copies what the target has mapped and nobody could read later."""
         self._mapped.keep(_busiest_first(self.windows, self.job))
@@ -74,6 +82,7 @@ class Watching:
     def observed(self, name: str, seconds: float, left: float = math.inf) -> None:
         """left: CPU seconds that the observer may take"""
         before = self.used()
+        self._save()
         self._observe(name, seconds, left)
         self.keep_names()
         self.cost.seconds[name] = self.used() - before
@@ -127,7 +136,8 @@ class Watching:
             failed = runaway_error(list(children)[started:], self.used() - before, left) or error
             if failed is error and error.mend != LARGER and job.redaction is not None:
                 failed = without_words(name, error, job.redaction)
-            if not windows.ended:
+            # Of a target that has ended, the windows say so.
+            if not windows.ended and job.target.alive:
                 asked = job.options.asked_to_collect and failed.mend != LARGER
                 run.record.unobserved.append(Unobserved(name, failed.what, failed.mend, asked))
         finally:
@@ -167,8 +177,7 @@ def watching(
         finally:
             if part.goes_on is not None:
                 part.goes_on()  # so that an interrupt keeps the queries reported since the last look
-            record.windows = windows.windows()
-            run.save_series(windows.series())
+            run.save_windows(windows.windows(), windows.series())
             _note_target(job, record.target, probe, windows, part.ended)
             cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
             record.target.names = list(mapped.checks())

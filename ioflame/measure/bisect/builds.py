@@ -41,22 +41,38 @@ def commits_between(repository: Path, good: str, bad: str) -> tuple[list[str], l
     listed = _git(repository, "log", "--reverse", "--first-parent", "--format=%H %s", f"{ends[0]}..{ends[1]}")
     lines = [_git(repository, "log", "-1", "--format=%H %s", ends[0]), *listed.splitlines()]
     if len(lines) < 2:
-        raise UsageError(f"{good} and {bad} are one commit", means="nothing was started")
+        raise UsageError(
+            f"{good} and {bad} are one commit", means="nothing was started", mend="--good <an older commit>"
+        )
     hashes, titles = zip(*(line.partition(" ")[::2] for line in lines), strict=True)
     return list(hashes), list(titles)
 
 
 def listed_arms(path: Path) -> tuple[list[str], list[str]]:
     """Names and binaries, a line each, `NAME=BIN`, the good end first. UsageError for a line that is none."""
-    lines = [
-        line for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#")
-    ]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--arms {path}: {error.strerror if isinstance(error, OSError) else error}",
+            means="nothing was started",
+            mend="--arms <a file with NAME=BIN a line, the good end first>",
+        ) from None
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     found = [_LINE.fullmatch(line.strip()) for line in lines]
     for line, match in zip(lines, found, strict=True):
         if match is None or not os.access(match[2], os.X_OK):
-            raise UsageError(f"{path}: {line!r} is not NAME=BIN with a program that runs", means="nothing was started")
+            raise UsageError(
+                f"{path}: {line!r} is not NAME=BIN with a program that runs",
+                means="nothing was started",
+                mend="NAME=<the path of a program>, a line each",
+            )
     if len(found) < 2:
-        raise UsageError(f"{path} lists {len(found)} arms", means="a search is between two or more")
+        raise UsageError(
+            f"{path} lists {len(found)} arms",
+            means="a search is between two or more; nothing was started",
+            mend="NAME=<the path of a program>, a line each, the good end first",
+        )
     return [match[1] for match in found if match], [match[2] for match in found if match]
 
 

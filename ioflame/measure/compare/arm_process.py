@@ -140,12 +140,10 @@ class ArmProcess:
             slot.seconds = [one for one in series if first <= one.start_ns and one.end_ns <= last]
         self.process.warm_up = next((window for window in windows if window.kind == "warm-up"), None)
         record = self.run.record
-        record.windows = windows
         record.roles = self._schedule.threads_by_role()
         record.report_start_ns = self._queries.started_ns
         record.commands = commands_of([self._child])
-        self.run.save_series(series)
-        self.run.save()
+        self.run.save_windows(windows, series)
 
     def finish(self) -> None:
         """Waits for the report that covers the last window, keeps everything, and ends the process."""

@@ -122,7 +122,8 @@ def _parsed(name: str, text: str) -> int | bool | str:
             return {"true": True, "false": False}[text]
     except (KeyError, ValueError):
         wanted = "true or false" if kind == "bool" else "a whole number"
-        raise UsageError(f"--factor {name}={text}: not {wanted}", means="nothing was started") from None
+        mend = f"--factor {name}={'true,false' if kind == 'bool' else '<a number>,<another>'}"
+        raise UsageError(f"--factor {name}={text}: not {wanted}", means="nothing was started", mend=mend) from None
     return text
 
 

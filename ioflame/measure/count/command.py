@@ -18,7 +18,7 @@ from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from ioflame import __version__
 from ioflame.measure.count.keep import keep
-from ioflame.measure.count.plan import PADDINGS, check_repeats
+from ioflame.measure.count.plan import PADDINGS
 from workloads.registry import rules_named
 
 __all__ = ("PlannedCommand", "conduct_command", "planned_command")
@@ -70,7 +70,6 @@ class PlannedCommand:
 
 def planned_command(command: Sequence[str], function: str, engine: str, repeats: int) -> PlannedCommand:
     """UsageError, HostError for what cannot be counted."""
-    check_repeats(repeats)
     if not function:
         raise UsageError(
             "--per is not given",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.repeatable import allocator_library
-from ground.errors import UsageError
+from collectors.repeatable import allocator_library, allocator_package
+from ground.errors import HostError, UsageError
 from ground.results.counted import CountedArm, CountRecord
 from ground.settings import Setting
 from ground.system.binaries import built_binary
@@ -22,7 +24,7 @@ from workloads.counted_operations import CountedOperation, CountedPlan, counted_
 from workloads.engine import OUR_CLIENT, Engine
 from workloads.registry import engine_named
 
-__all__ = ("PADDINGS", "CountOptions", "PlannedCount", "check_repeats", "planned", "planned_of")
+__all__ = ("PADDINGS", "CountOptions", "PlannedCount", "check_installed", "planned", "planned_of")
 
 # Bytes by which the environments of the repetitions differ: a stack is aligned to 16, a page has 4096.
 PADDINGS = (0, 1024, 2064, 3088, 4080)
@@ -92,12 +94,25 @@ class PlannedCount:
 
 def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     """UsageError, HostError for what cannot be counted."""
-    check_repeats(options.repeats)
     engine = engine_named(options.engine, client=OUR_CLIENT)
     # What is quickly seen to be wrong, before a release is fetched.
     first, *_ = counted_plan(engine.name, engine.file(".")).of(options.operations)
+    check_installed(options.by, options.allocator)
     BACKENDS[options.by](built_binary("ioflame-client"), first.counted_benchmark)
     return planned_of(options, engine, named_builds(engine, options.clients, options.libraries, reporter))
+
+
+def check_installed(by: str, allocator: str) -> None:
+    """HostError that names all that is missing; asked before anything is fetched."""
+    tools = ["valgrind"] if by == "callgrind" and shutil.which("valgrind") is None else []
+    missing = [*tools, *filter(None, [allocator_package(allocator)])]
+    if missing:
+        other = ", or --allocator libc" if not tools else ""
+        raise HostError(
+            f"a count needs {' and '.join(missing)}, which {'are' if len(missing) > 1 else 'is'} not installed",
+            means="nothing was fetched or started; with libc's allocator counts differ by what was freed before",
+            mend=shlex.join(["sudo", "apt-get", "install", *missing]) + other,
+        )
 
 
 def planned_of(options: CountOptions, engine: Engine, builds: dict[str, EngineBuild]) -> PlannedCount:
@@ -109,16 +124,6 @@ def planned_of(options: CountOptions, engine: Engine, builds: dict[str, EngineBu
     facts = {name: artifact_facts(build) for name, build in builds.items()}
     _refuse_the_same(facts)
     return PlannedCount(options, engine, builds, facts, counted, operations, preload, counter)
-
-
-def check_repeats(repeats: int) -> None:
-    """UsageError for fewer than make a range, or more than there are paddings."""
-    if not 2 <= repeats <= len(PADDINGS):
-        raise UsageError(
-            f"--repeats {repeats} is not within 2 and {len(PADDINGS)}",
-            means="a difference needs ranges that do not overlap; nothing was started",
-            mend="--repeats 5",
-        )
 
 
 def _refuse_the_same(facts: dict[str, dict[str, str]]) -> None:

@@ -135,10 +135,10 @@ class WatchedCommand:
         options = self._options
         client, program = options.command.client, options.command.program
         argv = command_line(options.command, options.added, read=options.lines)
-        instead: dict[int, int] = {}
-        if options.log is not None:
-            log = passing.enter_context(options.log.open("wb"))
-            instead = {1: log.fileno(), 2: log.fileno()}
+        log = passing.enter_context(options.log.open("wb")).fileno() if options.log is not None else None
+        instead: dict[int, int] = {} if log is None else {1: log, 2: log}
+        if log is None:
+            passing.enter_context(self._reporter.beside_others())
         if client is not None and options.lines:
             self._lines = PrintedLines(client, options.command, self._reporter, instead)
             passing.callback(self._lines.finish)
@@ -154,10 +154,9 @@ class WatchedCommand:
             self._reporter.warn(f"{child.name} did not end within 10 s, and was killed with all that it had started")
 
     def _end_left(self, child: Child, left: Sequence[int]) -> None:
-        numbers = ", ".join(map(str, left))
         self._reporter.warn(
-            f"{child.name} has ended, but process {numbers} that it started runs on: it is ended now, as nothing that "
-            "was started here is left behind; of a daemon: start it yourself, then ioflame attach --pid PID"
+            f"{child.name} has ended, but process {', '.join(map(str, left))} that it started runs on: it is ended now, "
+            "as nothing started here is left behind; of a daemon: start it yourself, then ioflame attach --pid PID"
         )
 
     def _tell_unwatched(self, clients: Clients, seconds: float) -> None:

@@ -68,6 +68,35 @@ def test_control_groups_are_found_wherever_they_are_mounted(tmp_path: Path) -> N
     told(_MOVED, _GROUPS, found.mount, at)
 
 
+# A group ($1) is mounted at $2 before the hierarchy ($3) is at $4, as below the root of a container.
+_PART = """
+mount --bind "$1" "$2"
+mount --bind "$3" "$4"
+umount --lazy "$3"
+"""
+_WHOLE = """
+import os, sys, ground.system.groups as groups, ground.system.own_groups as own
+found = own.hierarchy_of("cpu")
+assert found and str(found.mount) == sys.argv[4] and found.own.is_relative_to(sys.argv[4]), found
+held = list(groups.groups_of(os.getpid()))
+assert held and not [one for one in held if one.is_relative_to(sys.argv[2])], held
+"""
+
+
+@pytest.mark.needs("unshare")
+def test_a_part_of_a_hierarchy_below_another_root_is_not_ours(tmp_path: Path) -> None:
+    found = hierarchy_of("cpu")
+    if found is None:
+        pytest.skip("no cpu controller is mounted")
+    whole, part, group = tmp_path / "whole", tmp_path / "part", found.mount / f"ioflame-test-{os.getpid()}"
+    for place in (whole, part, group):
+        place.mkdir()
+    try:
+        told(_PART, _WHOLE, group, part, found.mount, whole)
+    finally:
+        group.rmdir()
+
+
 def test_a_line_has_as_many_counters_as_its_kernel_knows() -> None:
     text = "   8  1 sda1 5 6 7 8 9 10 11 12 0 14 15\n 254 0 vda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n"
     old, new = (parse_disk_stats(text)[number] for number in ((8, 1), (254, 0)))

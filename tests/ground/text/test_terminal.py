@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from ground.errors import MeasurementError
+from ground.text.columns import fold_line
 from ground.text.nearest import did_you_mean
+from ground.text.progress import Reporter
 from ground.text.terminal import ReaderGoneError, on_terminal, steering_stderr
 
 
@@ -56,6 +58,63 @@ def test_what_an_encoding_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPat
     with on_terminal():
         print("\u2588 bar", flush=True)
     assert raw.getvalue() == b"? bar\n"
+
+
+def test_a_name_of_a_function_is_one_word_also_where_it_was_folded_before() -> None:
+    name = "std::enable_if<(N < 2), void>::type rocksdb::(anonymous namespace)::Apply<int, char>(int, char const*)"
+    line = (
+        f"its leaf frames: read_[k] 9.10%, {name} 2.40%, operator->(A const&) 1.00%, a few (of many others), and more"
+    )
+    once = fold_line(line, 60, 2)
+    assert name in [part.strip() for part in once.split("\n")], once
+    for width in (100, 60, 40):
+        again = "\n".join(fold_line(part, width, 2) for part in once.split("\n"))
+        assert any(name in part for part in again.split("\n")) and "operator->(A const&)" in again, again
+        assert again.split() == line.split() and "\u00a0" not in again
+    # A remark is no list of arguments, and a bracket that nothing closes no name.
+    assert fold_line("aaaa bbbb (cc dd) <ee ff> g(h i", 20, 0).split("\n") == ["aaaa bbbb (cc dd)", "<ee ff> g(h i"]
+    assert fold_line("is x(y and more words", 12, 0).split("\n")[0] == "is x(y and"
+
+
+def screen(written: str, width: int) -> list[str]:
+    """The lines of a terminal that writes on in the next one once its last column is full."""
+    lines, at = [""], 0
+    for character in written:
+        if character == "\n":
+            lines.append("")
+            at = 0
+        elif character == "\r":
+            at = 0
+        else:
+            if at == width:
+                lines.append("")
+                at = 0
+            lines[-1] = lines[-1][:at].ljust(at) + character + lines[-1][at + 1 :]
+            at += 1
+    return [line.rstrip() for line in lines]
+
+
+def test_a_line_beside_what_others_write_is_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return width is not None
+
+    for width in (40, None):
+        stream = Terminal()
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setenv("COLUMNS", "40")
+        reporter = Reporter(moves=False)
+        with reporter.beside_others():
+            stream.write("... finished 1000 ops              \r" if width else "... finished 1000 ops\r")
+            reporter.warn("one")
+            stream.write("loading: ")
+            reporter.warn("two")
+            stream.write("done\r")
+        reporter.warn("after it")
+        lines = [line for line in screen(stream.getvalue(), 40) if line]
+        before, last = ([], []) if width else (["... finished 1000 ops"], ["done"])
+        # A terminal's line that is written over anyway is ours; nothing else is lost.
+        assert lines == [*before, "warning: one", "loading:", "warning: two", *last, "warning: after it"]
 
 
 @pytest.mark.parametrize(

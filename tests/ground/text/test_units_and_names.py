@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.errors import UsageError
 from ground.text.file_name import file_name
+from ground.text.ranges import number, within
 from ground.text.units import format_bytes, format_seconds, parse_bytes, parse_count
 
 
@@ -34,9 +38,9 @@ def test_counts_are_powers_of_1000_and_whole() -> None:
 
 
 @given(st.integers(min_value=0, max_value=1 << 50))
-def test_plain_numbers_read_back(number: int) -> None:
-    assert parse_bytes(str(number)) == number
-    assert parse_count(str(number)) == number
+def test_plain_numbers_read_back(plain: int) -> None:
+    assert parse_bytes(str(plain)) == plain
+    assert parse_count(str(plain)) == plain
 
 
 def test_formats_name_their_unit() -> None:
@@ -56,3 +60,20 @@ def test_any_text_is_one_part_of_a_path(text: str) -> None:
     name = file_name(text)
     assert len(name) == len(text)
     assert name in (".", "..") or Path(name).parts == (name,)
+
+
+def test_a_number_is_refused_with_the_range_that_it_is_of() -> None:
+    assert number("--jobs", "3", int, 1, 4) == 3 and within("--seconds", float, 0.1, 9.0)("0.1") == 0.1
+    cases: list[tuple[str, Callable[[str], float], str]] = [
+        ("0", int, "--n=0 is out of range"),
+        ("x", int, "--n=x: 'x' is not a whole number"),
+        ("nan", float, "--n=nan is out of range"),
+        ("1.5x", float, "--n=1.5x: '1.5x' is not a number"),
+        ("9" * 400 + "G", parse_bytes, "is out of range"),
+        ("9" * 400 + "G", parse_count, "is out of range"),
+        ("all", parse_bytes, "--n=all: 'all' is not a size"),
+    ]
+    for text, parse, says in cases:
+        with pytest.raises(UsageError, match=re.escape(says)) as caught:
+            number("--n", text, parse, 1.0, 4.0)
+        assert caught.value.mend == "--n=<1.0..4.0>"

@@ -28,7 +28,7 @@ def place(tmp_path: Path) -> Path:
     commands = tmp_path / ".venv" / "bin"
     commands.mkdir(parents=True)
     (tmp_path / "ioflame").mkdir()
-    (tmp_path / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$DB_BENCH" > for-setup\n')
+    (tmp_path / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$DB_BENCH" "$NEEDS" > for-setup\n')
     for name in ("ioflame", "python"):
         (commands / name).write_text(f'#!/bin/sh\nprintf "%s\\0" "$@" > called-{name}\n')
         (commands / name).chmod(0o755)
@@ -66,8 +66,26 @@ def test_values_from_the_command_line_or_the_environment_arrive_unchanged(place:
     make(place, target, **variables)
     assert arguments(place / "called-ioflame") == [*first, *wanted]
     make(place, target, f"DB_BENCH={' '.join(VALUES)}")
-    assert arguments(place / "for-setup") == [" ".join(VALUES)]
+    assert arguments(place / "for-setup") == [" ".join(VALUES), ""]
     assert f"--db-bench={' '.join(VALUES)}" in arguments(place / "called-ioflame")
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "needs"),
+    [
+        ("count", ["ROCKSDB=10.4.2"], "valgrind jemalloc"),
+        ("count", ["ALLOCATOR=libc"], "valgrind"),
+        ("count", ["BY=processor", "ALLOCATOR=libc"], ""),
+        ("compare", ["ROCKSDB=9.10.0,10.4.2"], ""),
+        ("compare", ["ROCKSDB=9.10.0,10.4.2", "COUNT=1"], "valgrind jemalloc"),
+        ("profile", ["ROCKSDB=10.4.2"], ""),
+    ],
+)
+def test_the_set_up_of_a_target_installs_what_that_needs(
+    place: Path, target: str, given: list[str], needs: str
+) -> None:
+    make(place, target, *given)
+    assert arguments(place / "for-setup") == ["", needs]
 
 
 def test_a_command_line_arrives_in_one_word_behind_its_options(place: Path) -> None:
@@ -109,6 +127,12 @@ def test_a_variable_that_no_target_knows_is_refused_before_anything_starts(
     done = ended(place, target, *given)
     assert (done.returncode, done.stdout) == (2, "") and says in done.stderr
     assert {path.name for path in place.iterdir()} == {"Makefile", ".venv", "ioflame"}
+
+
+def test_quick_tests_without_their_set_up_say_which_it_is(place: Path) -> None:
+    done = ended(place, "test-quick")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[0] == "pytest is not installed in .venv: make setup-dev"
 
 
 def test_the_help_lists_every_variable(place: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ground.errors import EXIT_OK, EXIT_USAGE
+from ground.errors import EXIT_OK, EXIT_USAGE, UsageError
 from ioflame import cli
 from ioflame.cli import build_parser
 from ioflame.instruments import INSTRUMENTS
@@ -27,6 +30,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("", "bisect needs --repo, --good, --bad"),
         ("--good a", "bisect needs --repo, --good, --bad"),
         ("--arms=x --repo=y", "bisect needs --repo"),
+        ("--arms=/no/such --out=out", "--arms /no/such: No such file"),
         ("--arms=x --symptom=speed", "--symptom speed is not known"),
     ],
     "compare -q --out=out": [
@@ -68,7 +72,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("offcpu --pid 1 --dir /proc", "--dir /proc is not empty"),
         ("iolat --pid 1 --device /no/such", "--device /no/such: No such file"),
         ("whose --pid 1 --database /no/such", "--database /no/such is no directory"),
-        ("whose --pid 1 --reasons -1", "--reasons -1 is no number of requests"),
+        ("whose --pid 1 --reasons -1", "--reasons=-1 is out of range"),
     ],
     "experiment io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
     "explain io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
@@ -77,6 +81,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--pid 0", "there is no process 0"),
         ("--pid 1 --hz 0", "--hz"),
         ("--pid 1 --sampler perf", "perf"),
+        (f"--pid {os.getpid()} --rules /no/such.toml", "--rules /no/such.toml: No such file"),
     ],
     "profile": [
         ("--scale huge", "SCALE=huge is not known"),
@@ -101,8 +106,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "rules": [("", "required: VERB"), ("check /no/such", "/no/such is no run directory")],
     "run --out out": [
         ("", "no command was given"),
-        ("--seconds 1 -- true", "--seconds 1 is out of range"),
-        ("--warm-up -1 -- true", "--warm-up -1 is out of range"),
+        ("--seconds 1 -- true", "--seconds=1 is out of range"),
+        ("--warm-up -1 -- true", "--warm-up=-1 is out of range"),
         ("--freq 0 -- true", "--freq=0 is out of range"),
         ("--count 'echo 1' --count-symbol f -- true", "each count the queries"),
         ("--collect perf,x -- true", "--collect=perf,x: x is not known"),
@@ -117,7 +122,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--count 'echo no' -- true", "the count failed: the count printed 'no'"),
     ],
     "show": [("/no/such", "/no/such is no run directory")],
-    "store": [("sql /no/such 'SELECT 1'", "/no/such"), ("compcat", "(did you mean compact? choose from")],
+    "store": [("sql /no/such 'SELECT 1'", "/no/such"), ("add new /no/such", "there is no /no/such"),
+              ("compcat", "(did you mean compact? choose from")],
     "sweep -q --out=out": [
         ("--limit=p98=1ms", "--limit p98=1ms is no percentile with a time"),
         ("--limit=p99=0ms", "--limit p99=0ms is no percentile"),
@@ -133,8 +139,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "xyzzy": [("", "(choose from")],
 } | {
     f"ebpf {program}": [
-        ("--pid 1 --seconds 0", "--seconds 0.0 is not a length of time"),
-        ("--seconds 5", "required: --pid"),
+        ("--pid 1 --seconds 0", "--seconds=0 is out of range"),
+        ("--seconds 5", "required: -p/--pid"),
         ("--pid 0", "there is no process 0"),
         ("--pid x", "'x' is not the number of a process"),
         ("--pid 1 --out /dev/null", "--out /dev/null"),
@@ -151,9 +157,53 @@ def test_bad_usage_is_refused_in_words_and_nothing_is_made(
     for words, says in REFUSED[command]:
         code, out, err = asked(capsys, *shlex.split(f"{command} {words}"))
         assert (code, out, says in err) == (EXIT_USAGE, "", True), (words, says, err)
-        assert command != "profile" or "fix: " in err, (words, err)
-        # Whether runs can be kept in the default directory is asked before the rest.
-        assert not (tmp_path / "out").exists() and not any(map(Path.is_file, tmp_path.rglob("*"))), words
+        # argparse prints the usage instead.
+        assert "fix: " in err or err.startswith("usage: "), (words, err)
+        assert not list(tmp_path.iterdir()), words
+
+
+def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Of a command, and of those below it."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from arguments_of(below)
+
+
+_ENDLESS = ("inf", "-inf", "nan", "1e99", "9" * 5000)
+# What is checked once it is read: TEXT options with the value of another option, or of a file.
+_BY_UNIT = {"--cache-size": "profile", "--num-keys": "profile", "--duration": "profile", "--memory": "history x",
+            "--time": "compare --null=sh", "--for": "attach --pid 1", "--every": "attach --pid 1",
+            "--keep": "attach --pid 1 --every 1m", "--per": "attach --pid 1", "--budget": "attach --pid 1",
+            "--limit": "sweep", "--repeats": "experiment io-efficiency", "--users": "experiment io-efficiency",
+            "--seed": "compare --null=sh"}  # fmt: skip
+
+
+def test_a_number_of_any_option_has_a_range() -> None:
+    typed = [(one.dest, one.type) for one in arguments_of(build_parser()[0]) if callable(one.type)]
+    numbers = [(name, kind) for name, kind in typed if kind is not Path and name != "metric"]
+    assert {"seconds", "hz", "warm_up", "jobs", "sample", "width", "pid", "reasons"} <= {name for name, _ in numbers}
+    for name, kind in numbers:
+        for text in _ENDLESS:
+            with pytest.raises((UsageError, argparse.ArgumentTypeError)):
+                print(name, text, kind(text))
+
+
+@pytest.mark.parametrize("option", _BY_UNIT)
+def test_sizes_and_times_without_an_end_are_refused(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    for text in (*_ENDLESS, "9" * 5000 + ".5"):
+        code, _, err = asked(capsys, *_BY_UNIT[option].split(), f"{option}={text}")
+        assert code == EXIT_USAGE, (option, text[:9], err[-900:])
+
+
+def test_a_process_is_given_as_perf_and_bcc_take_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("attach 7", "attach -p 7", "attach --pid 7", "attach --seconds 9 7", "pmp -p 7", "ebpf iolat -p 7"):
+        words = command.split()
+        assert build_parser(words[0])[0].parse_args(words).pid in (7, [7]), command
+    assert build_parser("attach")[0].parse_args(["attach", "7", "8", "-p", "9"]).pid == [7, 8, 9]
+    code, _, err = asked(capsys, "attach", "x")
+    assert code == EXIT_USAGE and "argument PID: 'x' is not the number of a process" in err
 
 
 def test_each_program_says_what_it_costs_and_shows_an_example() -> None:

@@ -248,7 +248,7 @@ def test_what_fails_is_told_and_the_other_services_go_on(tmp_path: Path, capsys:
     [
         ('name = "a"', "the service a has no target"),
         ('name = "a"\ncgroup = "x"\npprof = "y"', "the service a has cgroup and pprof"),
-        ('name = "a"\ncgroup = "x"\nseconds = 5.0', "values out of range"),
+        ('name = "a"\ncgroup = "x"\nseconds = 5.0', "has seconds = 5"),
         ('name = "a"\ncgroup = "x"\nsample = 5', "unknown field `sample` - at `$.service[0]`"),
         ('name = "a"\npprof = "x"\nseconds = 0.1\n[[service]]\nname = "a"\npprof = "y"\nseconds = 0.1', "one name"),
         ('name = "a"\npprof = "x"\nrecorder = "1m"\nseconds = 0.1', "cannot have a recorder"),

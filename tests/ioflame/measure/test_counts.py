@@ -16,10 +16,11 @@ from ground.text.progress import Reporter
 from ioflame.measure.bisect.compared import check_symptom
 from ioflame.measure.bisect.counted import CountedSearch, counted_symptom
 from ioflame.measure.compare.counted import planned_beside
+from ioflame.measure.count import plan
 from ioflame.measure.count.command import planned_command
 from ioflame.measure.count.counters import Processor
 from ioflame.measure.count.keep import keep
-from ioflame.measure.count.plan import PADDINGS, CountOptions, check_repeats
+from ioflame.measure.count.plan import PADDINGS, CountOptions
 from workloads.counted_operations import CountedOperation
 
 
@@ -51,11 +52,18 @@ def test_a_command_without_a_function_or_a_program_is_refused() -> None:
         planned_command(["/no/such"], "main", "rocksdb", 2)
 
 
-def test_a_range_takes_two_counts_and_paddings_move_stacks() -> None:
-    for repeats in (1, len(PADDINGS) + 1):
-        with pytest.raises(UsageError, match=f"--repeats {repeats} is not within 2 and 5"):
-            check_repeats(repeats)
-    check_repeats(2)
+def test_all_that_a_count_lacks_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "allocator_package", lambda name: "libjemalloc2" if name == "jemalloc" else "")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(HostError, match="needs valgrind and libjemalloc2, which are not installed") as caught:
+        plan.check_installed("callgrind", "jemalloc")
+    assert caught.value.mend.startswith("sudo apt-get install valgrind libjemalloc2")
+    with pytest.raises(HostError, match="needs valgrind, which is not installed"):
+        plan.check_installed("callgrind", "libc")
+    plan.check_installed("processor", "libc")
+
+
+def test_paddings_move_stacks() -> None:
     assert len(set(PADDINGS)) == len(PADDINGS) and all(padding % 16 == 0 for padding in PADDINGS)
 
 

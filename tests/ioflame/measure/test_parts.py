@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import IO, Any
 import pytest
 
 from collectors.perf import Plan
-from ground.errors import MeasurementError, UsageError
+from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun
 from ground.results.checks import Verdict
 from ground.results.resumable import ResumableRun
@@ -87,6 +88,28 @@ def test_a_window_by_itself_ends_with_the_last_of_its_processes_or_after_its_tim
     assert kept.told == ["attach", "open", "close", "detach"] and not ended.interrupted
     (check,) = ended.checks
     assert check.verdict is Verdict.WARN and "of 600 s: every process has ended" in check.value
+
+
+class EndsFirst(Kept):
+    """Its process ends while it is attached, and what it is attached to refuses."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        super().__init__()
+        self.process = process
+
+    def attach(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        raise HostError("the kernel refused a program: No such process", mend="ioflame doctor")
+
+
+def test_a_process_that_ends_while_it_is_attached_to_is_said_to_have_ended() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as one:
+        with pytest.raises(MeasurementError, match=f"process {one.pid} ended while") as caught:
+            watch(EndsFirst(one), [one.pid], 5, QUIET)
+        assert caught.value.means == "nothing was measured" and "doctor" not in caught.value.mend
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as one, pytest.raises(HostError, match="the kernel refused"):
+        watch(EndsFirst(one), [one.pid, os.getpid()], 5, QUIET)
 
 
 def test_what_fails_leaves_in_the_record_what_was_started_and_why_it_ended(tmp_path: Path) -> None:

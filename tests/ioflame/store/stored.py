@@ -25,7 +25,7 @@ def made_run(out: Path, pid: int, version: str = "7.8.3", slower: int = 0) -> Ru
     seconds = series()
     for one in seconds:
         one.counters.storage_read_ms = round(one.counters.storage_read_ms)
-    run.save_series(seconds)
+    run.save_windows(run.record.windows, seconds)
     cache = "main;eng::Db::Get;eng::Cache::Lookup"
     fold({**RATES, cache: RATES[cache] + slower}, random.Random(pid), run.path("profile.json"))
     found = read_profile(run.path("profile.json")).statistics

@@ -83,7 +83,7 @@ fn allocations(engine: &str, name: &str, law: &str, rate: f64, operations: u64) 
     ]);
     let flags = Flags::parse(words).unwrap();
     let job = Job::read(&flags).unwrap();
-    let store = engines::engine(&flags, false).unwrap()().unwrap();
+    let store = engines::engine(&flags, false, &[]).unwrap()().unwrap();
     let values = Values::new(job.compression_ratio, job.longest_value);
     let mut control = Control::new(None).unwrap();
     let Step::Benchmark { roles, .. } = &job.steps[0] else { panic!("{name} is a benchmark") };

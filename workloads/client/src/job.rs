@@ -120,6 +120,12 @@ impl Job {
         }
     }
 
+    /// Names that are no benchmarks: what its engine is to do or to print.
+    pub fn commands(&self) -> Vec<&str> {
+        let named = self.steps.iter().map(|step| if let Step::Command(name) = step { name } else { "" });
+        named.filter(|name| !name.is_empty()).collect()
+    }
+
     /// Whether any of its benchmarks has operations of this kind.
     pub fn asks_for(&self, kind: Kind) -> bool {
         self.steps.iter().any(|step| match step {

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
 fn client(words: Vec<String>) -> Result<(), Failure> {
     let flags = Flags::parse(words)?;
     let job = Job::read(&flags)?;
-    let open = engines::engine(&flags, job.asks_for(Kind::MultiGet))?;
+    let open = engines::engine(&flags, job.asks_for(Kind::MultiGet), &job.commands())?;
     // Before any thread is started, the engine's included: they inherit which signals are blocked.
     let mut control = Control::new(job.control)?;
     // As well: counters are of threads that are started later.
@@ -91,12 +91,7 @@ fn steps(job: &Job, store: &dyn Store, control: &mut Control, counter: &Counter<
             Step::Command(name) => {
                 let said =
                     if job.counted > 0 { counted_command(name, store, counter) } else { store.command(name) };
-                say(&said.unwrap_or_else(|| {
-                    Err(Failure::usage(format!(
-                        "{} has no benchmark or command {name}",
-                        store.about().engine
-                    )))
-                })?);
+                say(&said.expect("what an engine lacks is refused before it is opened")?);
             }
             Step::Benchmark { name, roles } if job.counted > 0 => {
                 let outcome = counted(job, name, roles, store, &values, counter)?;

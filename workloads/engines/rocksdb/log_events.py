@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ground.results.stored_files import FileSection
-from workloads.engines.rocksdb.statistics import events
+from workloads.engines.rocksdb.log_lines import events
 
 __all__ = ("LoggedTable", "Move", "Running", "log_texts", "logged_tables", "moves", "running")
 
@@ -25,13 +25,13 @@ _JOBS = {
 }
 # `[default] Moving #12 to level-2 67 bytes`, a line for each file, before the event trivial_move of the same job.
 _MOVE = re.compile(
-    r"\] Moving #(?P<number>\d+) to level-(?P<level>\d+) "
-    r"|EVENT_LOG_v1 \{\"time_micros\": (?P<micros>\d+), .*\"event\": \"trivial_move\""
+    r"\] Moving #(?P<number>\d{1,18}) to level-(?P<level>\d{1,3}) "
+    r"|EVENT_LOG_v1 \{\"time_micros\": (?P<micros>\d{1,18}), .*\"event\": \"trivial_move\""
 )
 # `[default] [JOB 5] Compacting 4@0 + 3@1 files to L1, score 1.00`
-_COMPACTING = re.compile(r"\[JOB (\d+)\] Compacting .* files to L(\d+)")
+_COMPACTING = re.compile(r"\[JOB (\d{1,18})\] Compacting .* files to L(\d{1,3})")
 # `[default] [JOB 4] Level-0 flush table #10: started`
-_FLUSHING = re.compile(r"\[JOB \d+\] Level-0 flush table #(\d+): started")
+_FLUSHING = re.compile(r"\[JOB \d+\] Level-0 flush table #(\d{1,18}): started")
 _TRAILER = 5
 _NOT_COMPRESSED = "NoCompression"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 from ground.results.jobs import Job, Jobs, Stall, TreeState
 from workloads.engines.rocksdb.log_events import log_texts
+from workloads.engines.rocksdb.log_lines import event_of, moment_of
 from workloads.engines.rocksdb.statistics import dumps
 from workloads.engines.rocksdb.stored_files import database_prefixes, log_of
 from workloads.file_kinds import names_below
@@ -21,18 +20,18 @@ __all__ = ("jobs_in", "read_jobs")
 # `2026/11/27-04:11:06.772774 26049 (Original Log Time ...) EVENT_LOG_v1 {...}`. The thread is the kernel's id where the
 # library was built with a C library that has gettid(), and a pthread_t otherwise.
 _LINE = re.compile(
-    r"^(?P<moment>\d{4}/\d\d/\d\d-\d\d:\d\d:\d\d)\.(?P<micros>\d+) (?P<thread>\d+) "
+    r"^(?P<moment>\d{4}/\d\d/\d\d-\d\d:\d\d:\d\d)\.(?P<micros>\d+) (?P<thread>\d{1,20}) "
     r"(?:\(Original Log Time [^)]*\) )?(?:EVENT_LOG_v1 (?P<event>\{.*\})|(?P<text>.*))$",
     re.MULTILINE,
 )
-_OF_JOB = re.compile(r"(?:\[(?P<family>[^\]]*)\] )?\[JOB (?P<job>\d+)\] (?P<text>.*)")
-_COMPACTING = re.compile(r"Compacting .* files to L(\d+)")
-_FLUSHED = re.compile(r"Flush lasted (\d+) \w+, and (\d+) cpu ")
+_OF_JOB = re.compile(r"(?:\[(?P<family>[^\]]*)\] )?\[JOB (?P<job>\d{1,18})\] (?P<text>.*)")
+_COMPACTING = re.compile(r"Compacting .* files to L(\d{1,3})")
+_FLUSHED = re.compile(r"Flush lasted (\d{1,18}) \w+, and (\d{1,18}) cpu ")
 _HELD_BACK = re.compile(
     r"\[(?P<family>[^\]]*)\] (?P<how>Stalling|Stopping) writes because (?:of |we have )?(?P<why>.*)"
 )
 # `[default] Level summary: files[1 0] max score 0.25, estimated pending compaction bytes 0`; 8.11 says no bytes
-_PENDING = re.compile(r"estimated pending [a-z]+ bytes (\d+)")
+_PENDING = re.compile(r"estimated pending [a-z]+ bytes (\d{1,18})")
 # Of a LOG that grew for months its end is enough, B.
 _MOST = 64 << 20
 # Time zones lie within it of each other, s.
@@ -83,20 +82,19 @@ class _Reader:
         for line in _LINE.finditer(log):
             thread = int(line["thread"])
             if line["event"]:
-                try:
-                    event = json.loads(line["event"])
-                except ValueError:  # the last line of a process that was killed
-                    continue
-                self.at = event["time_micros"] / 1e6
-                self._event(event, thread)
+                if (event := event_of(line["event"])) is not None:
+                    self.at = event["time_micros"] / 1e6
+                    self._event(event, thread)
             elif _OPENED in line["text"]:
                 self.process_ended()
             elif pending := _PENDING.search(line["text"]) if "writes because" not in line["text"] else None:
                 self.pending[thread] = int(pending[1])
-            elif "[JOB " in line["text"] or "writes because" in line["text"]:
-                self.at = _moment(line["moment"], line["micros"]) + self.shift
+            elif ("[JOB " in line["text"] or "writes because" in line["text"]) and (
+                moment := moment_of(line["moment"], line["micros"])
+            ) is not None:
+                self.at = moment + self.shift
                 self._text(line["text"], thread)
-        if last := _last_moment(log):
+        if (last := _last_moment(log)) is not None:
             self.at = last + self.shift
 
     def process_ended(self) -> None:
@@ -154,7 +152,7 @@ class _Reader:
         number = event["job"]
         if before := self.running.pop(number, None):
             self.ended.append(_finished(before, None))
-        levels = {int(name[7:]): len(files) for name, files in event.items() if name.startswith("files_L")}
+        levels = event["levels"]
         flush = kind == "flush"
         family = event.get("cf_name") or self.families.get(number, "")
         self.running[number] = _Running(
@@ -226,20 +224,17 @@ def _zone_shift(log: str) -> float:
     """What makes a moment of the text one of ours: a process in a container may have another time zone. An event is
     written with both its local time and Unix time."""
     for line in _LINE.finditer(log):
-        if line["event"] and (unix := re.match(r'\{"time_micros": (\d+)', line["event"])):
-            shift = _QUARTER * round((int(unix[1]) / 1e6 - _moment(line["moment"], line["micros"])) / _QUARTER)
+        event = event_of(line["event"]) if line["event"] else None
+        moment = moment_of(line["moment"], line["micros"])
+        if event is not None and moment is not None:
+            shift = _QUARTER * round((event["time_micros"] / 1e6 - moment) / _QUARTER)
             return float(shift) if abs(shift) < _ZONES else 0.0
     return 0.0
 
 
-def _moment(second: str, micros: str) -> float:
-    """Its clock is the local one, as the process had it."""
-    return time.mktime(time.strptime(second, "%Y/%m/%d-%H:%M:%S")) + int(micros) / 1e6
-
-
 def _last_moment(log: str) -> float | None:
     lines = list(_LINE.finditer(log, max(0, len(log) - (64 << 10))))
-    return _moment(lines[-1]["moment"], lines[-1]["micros"]) if lines else None
+    return moment_of(lines[-1]["moment"], lines[-1]["micros"]) if lines else None
 
 
 def read_jobs(directory: Path, begin: float, end: float) -> Jobs | None:

@@ -6,42 +6,41 @@ Columns and lines moved (WPreComp came with 10.3, another line on stalls with 8.
 from __future__ import annotations
 
 import bisect
-import json
+import contextlib
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from workloads.engines.rocksdb.log_lines import events, moment_of
 from workloads.tables import last_table
 
 __all__ = (
-    "Dump", "LevelWrites", "dumps", "events", "histograms", "in_windows", "level_writes", "size_gib",
+    "Dump", "LevelWrites", "dumps", "histograms", "in_windows", "level_writes", "size_gib",
     "stall_counts", "statistics", "tickers", "written_by_events",
 )  # fmt: skip
 
 _GIB = {"B": 2**-30, "KB": 2**-20, "MB": 2**-10, "GB": 1.0, "TB": 2.0**10}
-_SIZE = re.compile(r"([\d.]+) ?([KMGT]?B)")
+_NUMBER = r"\d{1,18}(?:\.\d{1,18})?"
+_SIZE = re.compile(rf"({_NUMBER}) ?([KMGT]?B)")
 # Lines of `stats`; the last of each counts.
 _FIGURES = (
-    re.compile(r"^Flush\(GB\): cumulative (?P<flushed_gb>[\d.]+),", re.MULTILINE),
-    re.compile(r"^Cumulative compaction: (?P<compacted_gb>[\d.]+) GB write,", re.MULTILINE),
-    re.compile(r"^Uptime\(secs\): (?P<uptime>[\d.]+) total", re.MULTILINE),
-    re.compile(r"^Cumulative writes: .*ingest: (?P<ingest_gb>[\d.]+) GB", re.MULTILINE),
-    re.compile(r"^Cumulative WAL: .*written: (?P<wal_gb>[\d.]+) GB", re.MULTILINE),
+    re.compile(rf"^Flush\(GB\): cumulative (?P<flushed_gb>{_NUMBER}),", re.MULTILINE),
+    re.compile(rf"^Cumulative compaction: (?P<compacted_gb>{_NUMBER}) GB write,", re.MULTILINE),
+    re.compile(rf"^Uptime\(secs\): (?P<uptime>{_NUMBER}) total", re.MULTILINE),
+    re.compile(rf"^Cumulative writes: .*ingest: (?P<ingest_gb>{_NUMBER}) GB", re.MULTILINE),
+    re.compile(rf"^Cumulative WAL: .*written: (?P<wal_gb>{_NUMBER}) GB", re.MULTILINE),
 )
-_STALL = re.compile(r"^Cumulative stall: (\d+):(\d+):([\d.]+) H:M:S", re.MULTILINE)
+_STALL = re.compile(rf"^Cumulative stall: (\d{{1,9}}):(\d{{1,9}}):({_NUMBER}) H:M:S", re.MULTILINE)
 # Up to 8.0 `Stalls(count): 0 level0_slowdown, ...`, after it `Write Stall (count): cf-l0-...: 0, ...`.
 _OLD_STALLS = re.compile(r"^Stalls\(count\): (.+)$", re.MULTILINE)
 _NEW_STALLS = re.compile(r"^Write Stall \(count\): (.+)$", re.MULTILINE)
 _HISTOGRAM = re.compile(
-    r"^Microseconds per (\w+)(?: \(\w+\))?:\nCount: (\d+) Average: ([\d.]+) .*\nMin: .*Max: ([\d.]+)\n"
+    rf"^Microseconds per (\w+)(?: \(\w+\))?:\nCount: (\d{{1,18}}) Average: ({_NUMBER}) .*\nMin: .*Max: ({_NUMBER})\n"
     r"Percentiles: (.+)$",
     re.MULTILINE,
 )
-_TICKER = re.compile(r"^rocksdb\.([\w.]+) COUNT : (\d+)$", re.MULTILINE)
+_TICKER = re.compile(r"^rocksdb\.([\w.]+) COUNT : (\d{1,18})$", re.MULTILINE)
 _DUMP = re.compile(r"^(\d{4}/\d\d/\d\d-\d\d:\d\d:\d\d)\.(\d{6}) .*------- DUMPING STATS -------$", re.MULTILINE)
-_EVENT = re.compile(r"EVENT_LOG_v1 (\{.*\})$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,17 @@ class LevelWrites:
 def level_writes(log: str) -> list[LevelWrites]:
     """The last table of compactions by level, its sum last; empty where there is none."""
     found = []
-    for row in last_table(log, "Level", "Files", "Size", "Write(GB)", "Moved(GB)", "Comp(sec)", "CompMergeCPU(sec)"):
+    for row in last_table(
+        log, "Level", "Files", "Size", "Write(GB)", "Moved(GB)", "Comp(sec)", "CompMergeCPU(sec)", "Comp(cnt)"
+    ):
         size = _SIZE.fullmatch(row["Size"])
-        if size and row["Level"] != "Int":
-            found.append(LevelWrites(
-                row["Level"], int(row["Files"].partition("/")[0]), float(size[1]) * _GIB[size[2]],
-                float(row["Write(GB)"]), float(row["Moved(GB)"]), float(row["Comp(sec)"]),
-                float(row["CompMergeCPU(sec)"]), int(row["Comp(cnt)"]),
-            ))  # fmt: skip
+        with contextlib.suppress(ValueError):  # a row that another line was written into
+            if size and row["Level"] != "Int":
+                found.append(LevelWrites(
+                    row["Level"], int(row["Files"].partition("/")[0]), float(size[1]) * _GIB[size[2]],
+                    float(row["Write(GB)"]), float(row["Moved(GB)"]), float(row["Comp(sec)"]),
+                    float(row["CompMergeCPU(sec)"]), int(row["Comp(cnt)"]),
+                ))  # fmt: skip
     return found
 
 
@@ -87,10 +89,10 @@ def size_gib(log: str) -> float | None:
 def stall_counts(log: str) -> dict[str, int]:
     """Stalls by their cause, by the last line on them in either form; empty where there is none."""
     if new := _NEW_STALLS.findall(log):
-        pairs = re.findall(r"([\w-]+): (\d+)", new[-1])
+        pairs = re.findall(r"([\w-]+): (\d{1,18})", new[-1])
         return {name: int(count) for name, count in pairs if not name.startswith("total-") and name != "interval"}
     if old := _OLD_STALLS.findall(log):
-        pairs = re.findall(r"(?:^|, )(\d+) ([\w ]+)", old[-1].partition(", interval")[0])
+        pairs = re.findall(r"(?:^|, )(\d{1,18}) ([\w ]+)", old[-1].partition(", interval")[0])
         return {name: int(count) for count, name in pairs}
     return {}
 
@@ -120,7 +122,7 @@ def histograms(log: str) -> dict[str, dict[str, float]]:
     """Latency histograms by what they are of (`read`, `write`, `seek`): mixgraph prints three in no fixed order."""
     found = {}
     for name, count, average, most, percentiles in _HISTOGRAM.findall(log):
-        named = {n.lower().replace(".", "_"): float(v) for n, v in re.findall(r"(P[\d.]+): ([\d.]+)", percentiles)}
+        named = {n.lower().replace(".", "_"): float(v) for n, v in re.findall(rf"(P[\d.]+): ({_NUMBER})", percentiles)}
         found[name] = {"count": float(count), "average": float(average), "pmax": float(most), **named}
     return found
 
@@ -149,8 +151,8 @@ def dumps(log: str) -> list[Dump]:
     parts = _DUMP.split(log)
     found = []
     for moment, micros, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        at = time.mktime(time.strptime(moment, "%Y/%m/%d-%H:%M:%S")) + int(micros) / 1e6
-        found.append(Dump(at, statistics(text), tickers(text)))
+        if (at := moment_of(moment, micros)) is not None:
+            found.append(Dump(at, statistics(text), tickers(text)))
     return found
 
 
@@ -173,7 +175,8 @@ def written_by_events(log: str) -> dict[str, float]:
             case "flush_finished":
                 flushes.add(event["job"])
             case "table_file_creation":
-                files[event["file_number"]] = event["job"], event["file_size"], _entries(event)
+                keys = event["table_properties"].get("num_entries", 0)
+                files[event["file_number"]] = event["job"], event["file_size"], keys
             case "table_file_deletion":
                 gone.add(event["file_number"])
             case "compaction_finished":
@@ -201,10 +204,6 @@ def written_by_events(log: str) -> dict[str, float]:
     for name, (written, came) in zip(("first", "second", "third"), below_l0, strict=False):
         found |= {f"{name}.written_gb": written, f"{name}.moved_gb": came}
     return {f"events.{name}": float(value) for name, value in found.items()}
-
-
-def _entries(event: dict[str, Any]) -> int:
-    return int(event["table_properties"]["num_entries"])
 
 
 def in_windows(log: str, windows: Sequence[tuple[float, float]]) -> list[dict[str, float]]:
@@ -245,12 +244,3 @@ def _between(stated: Sequence[Dump], name: str, at: float) -> float | None:
     before, after = stated[right - 1], stated[right]
     low, high = before.cumulative().get(name, 0.0), after.cumulative().get(name, 0.0)
     return low + (high - low) * (at - before.at) / (after.at - before.at)
-
-
-def events(log: str) -> Iterator[dict[str, Any]]:
-    """The events of a LOG, in their order."""
-    for text in _EVENT.findall(log):
-        try:
-            yield json.loads(text)
-        except ValueError:  # the last line of a process that was killed
-            continue

@@ -2,7 +2,7 @@
 
 use super::c::{Pointer, bytes, c_path, checked, text};
 use super::threads::{Thread, named};
-use super::{About, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look};
+use super::{About, Commands, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look, run};
 use crate::clock;
 use crate::flags::Flags;
 use crate::keys::Key;
@@ -129,7 +129,7 @@ pub fn opening(flags: &Flags) -> Result<Opening, Failure> {
     }))
 }
 
-struct LevelDb {
+pub struct LevelDb {
     db: Pointer,
     cache: Pointer,
     filter: Pointer,
@@ -196,6 +196,28 @@ impl LevelDb {
     }
 
     /// Waits until the background thread sleeps and has not run for a while.
+    fn compact(&self, from: &[u8], to: &[u8]) {
+        let begin = if from.is_empty() { std::ptr::null() } else { from.as_ptr() };
+        let end = if to.is_empty() { std::ptr::null() } else { to.as_ptr() };
+        // SAFETY: an open database; null is no bound.
+        unsafe { leveldb_compact_range(self.db, begin, from.len(), end, to.len()) };
+    }
+
+    fn compact_all(&self) -> Result<String, Failure> {
+        self.compact(&[], &[]);
+        Ok(String::new())
+    }
+
+    fn flush(&self) -> Result<String, Failure> {
+        // It begins with the memtable, whatever the range.
+        self.compact(&NO_KEYS, &NO_KEYS);
+        Ok(String::new())
+    }
+
+    fn stats(&self) -> Result<String, Failure> {
+        Ok(self.property(c"leveldb.stats"))
+    }
+
     fn wait(&self) -> Result<String, Failure> {
         let mut before = None;
         loop {
@@ -227,6 +249,14 @@ impl Drop for LevelDb {
     }
 }
 
+pub const COMMANDS: Commands<LevelDb> = &[
+    ("flush", LevelDb::flush),
+    ("compactall", LevelDb::compact_all),
+    ("waitforcompaction", LevelDb::wait),
+    ("stats", LevelDb::stats),
+    ("levelstats", LevelDb::stats),
+];
+
 impl Store for LevelDb {
     fn about(&self) -> About {
         // SAFETY: two constants.
@@ -243,21 +273,7 @@ impl Store for LevelDb {
     }
 
     fn command(&self, name: &str) -> Option<Result<String, Failure>> {
-        let all = |from: &[u8], to: &[u8]| {
-            let begin = if from.is_empty() { std::ptr::null() } else { from.as_ptr() };
-            let end = if to.is_empty() { std::ptr::null() } else { to.as_ptr() };
-            // SAFETY: an open database; null is no bound.
-            unsafe { leveldb_compact_range(self.db, begin, from.len(), end, to.len()) };
-            Ok(String::new())
-        };
-        match name {
-            // It begins with the memtable, whatever the range.
-            "flush" => Some(all(&NO_KEYS, &NO_KEYS)),
-            "compactall" => Some(all(&[], &[])),
-            "waitforcompaction" => Some(self.wait()),
-            "stats" | "levelstats" => Some(Ok(self.property(c"leveldb.stats"))),
-            _ => None,
-        }
+        run(COMMANDS, self, name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! LMDB: a B+ tree in one mapped file. Reads are page faults, and nothing runs in the background.
 
 use super::c::c_path;
-use super::{About, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look};
+use super::{About, Commands, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look, run};
 use crate::flags::Flags;
 use crate::keys::Key;
 use observer::Failure;
@@ -126,7 +126,7 @@ fn reserve_lock_file(database: &Path) -> Result<(), Failure> {
     }
 }
 
-struct Lmdb {
+pub struct Lmdb {
     env: *mut c_void,
     dbi: c_uint,
     append: c_uint,
@@ -204,6 +204,11 @@ impl Lmdb {
         }
     }
 
+    fn flush(&self) -> Result<String, Failure> {
+        // SAFETY: an open environment.
+        checked("flush", unsafe { mdb_env_sync(self.env, 1) }).map(|()| String::new())
+    }
+
     fn stats(&self) -> Result<String, Failure> {
         let (stat, info) = self.stat()?;
         Ok(json!({ "lmdb": {
@@ -221,6 +226,9 @@ impl Drop for Lmdb {
         unsafe { mdb_env_close(self.env) }
     }
 }
+
+pub const COMMANDS: Commands<Lmdb> =
+    &[("flush", Lmdb::flush), ("stats", Lmdb::stats), ("levelstats", Lmdb::stats)];
 
 impl Store for Lmdb {
     fn about(&self) -> About {
@@ -250,12 +258,7 @@ impl Store for Lmdb {
     }
 
     fn command(&self, name: &str) -> Option<Result<String, Failure>> {
-        match name {
-            // SAFETY: an open environment.
-            "flush" => Some(checked("flush", unsafe { mdb_env_sync(self.env, 1) }).map(|()| String::new())),
-            "stats" | "levelstats" => Some(self.stats()),
-            _ => None,
-        }
+        run(COMMANDS, self, name)
     }
 }
 

@@ -38,12 +38,35 @@ pub trait Store: Sync {
     /// What one thread reads and writes with.
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure>;
 
-    /// What it does or prints beside operations: `flush`, `stats` ...; None where it has no such command.
+    /// What it does or prints beside operations: `flush`, `stats` ...; None where it has no such command, which `engine`
+    /// refuses.
     fn command(&self, name: &str) -> Option<Result<String, Failure>>;
 
     /// Errors of its own threads, of which an operation may never hear: how many there were.
     fn background_errors(&self) -> u64 {
         0
+    }
+}
+
+/// What an engine does or prints beside operations, by the names that `--benchmarks` has for it.
+type Commands<S> = &'static [(&'static str, fn(&S) -> Result<String, Failure>)];
+
+fn run<S>(commands: Commands<S>, store: &S, name: &str) -> Option<Result<String, Failure>> {
+    commands.iter().find(|(known, _)| *known == name).map(|(_, run)| run(store))
+}
+
+fn names<S>(commands: Commands<S>) -> Vec<&'static str> {
+    commands.iter().map(|(name, _)| *name).collect()
+}
+
+fn commands_of(engine: &str) -> Vec<&'static str> {
+    match engine {
+        #[cfg(leveldb)]
+        "leveldb" => names(leveldb::COMMANDS),
+        #[cfg(lmdb)]
+        "lmdb" => names(lmdb::COMMANDS),
+        "rocksdb" => names(rocksdb::COMMANDS),
+        _ => Vec::new(),
     }
 }
 
@@ -109,8 +132,9 @@ fn look<'a>(
 pub type Opening = Box<dyn FnOnce() -> Result<Box<dyn Store>, Failure>>;
 
 /// What `--engine` names. Usage error for an unknown one, host error for one whose library was not here at set-up.
-/// `multi_get`: it will be asked for several keys at once.
-pub fn engine(flags: &Flags, multi_get: bool) -> Result<Opening, Failure> {
+/// `multi_get`: it will be asked for several keys at once. `commands`: that it will be given; usage error for one that it
+/// has not.
+pub fn engine(flags: &Flags, multi_get: bool, commands: &[&str]) -> Result<Opening, Failure> {
     let name = flags.needed("engine")?;
     let Some((_, built)) = NAMES.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
@@ -125,6 +149,13 @@ pub fn engine(flags: &Flags, multi_get: bool) -> Result<Opening, Failure> {
                 "sudo apt-get install {}, then: make setup",
                 if name == "lmdb" { "liblmdb-dev" } else { "libleveldb-dev libsnappy-dev" }
             )));
+    }
+    let known = commands_of(name);
+    if let Some(unknown) = commands.iter().find(|command| !known.contains(command)) {
+        let beside = if known.is_empty() { String::new() } else { format!(", or {}", known.join("|")) };
+        return Err(Failure::usage(format!("{name} has no benchmark or command {unknown}"))
+            .meaning("nothing was started")
+            .mend(format!("--benchmarks=<names of db_bench's>{beside}")));
     }
     if name != "nothing"
         && let Some(time) = flags.text("service_time")

@@ -7,7 +7,7 @@ mod interface;
 mod options;
 
 use super::c::{Pointer, bytes, c_path, c_text, checked, text};
-use super::{About, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look};
+use super::{About, Commands, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look, run};
 use crate::clock;
 use crate::flags::Flags;
 use crate::keys::Key;
@@ -39,7 +39,7 @@ pub fn opening(flags: &Flags, multi_get: bool) -> Result<Opening, Failure> {
     }))
 }
 
-struct RocksDb {
+pub struct RocksDb {
     api: Interface,
     db: Pointer,
     family: Pointer,
@@ -227,6 +227,17 @@ impl Drop for RocksDb {
     }
 }
 
+pub const COMMANDS: Commands<RocksDb> = &[
+    ("flush", RocksDb::flush),
+    ("compact0", RocksDb::compact0),
+    ("compact1", RocksDb::compact1),
+    ("compactall", RocksDb::compact_all),
+    ("waitforcompaction", RocksDb::wait),
+    ("stats", RocksDb::stats),
+    ("levelstats", |store| store.property("rocksdb.levelstats")),
+    ("memstats", RocksDb::memtables),
+];
+
 impl Store for RocksDb {
     fn about(&self) -> About {
         let given = self.library.as_deref().and_then(|path| path.canonicalize().ok());
@@ -245,17 +256,7 @@ impl Store for RocksDb {
     }
 
     fn command(&self, name: &str) -> Option<Result<String, Failure>> {
-        Some(match name {
-            "flush" => self.flush(),
-            "compact0" => self.compact0(),
-            "compact1" => self.compact1(),
-            "compactall" => self.compact_all(),
-            "waitforcompaction" => self.wait(),
-            "stats" => self.stats(),
-            "levelstats" => self.property("rocksdb.levelstats"),
-            "memstats" => self.memtables(),
-            _ => return None,
-        })
+        run(COMMANDS, self, name)
     }
 }
 
