@@ -102,6 +102,8 @@ class Counters:
 
     queries:         operations the engine finished, interpolated at the window's edges from its own 1 s report; None
                      where the report does not cover the window
+    queries_sd:      standard deviation of `queries` by what their count cannot tell: when they ended between two of its
+                     reports, and how old its answers are
     storage_reads:   read requests completed by the database's device (diskstats), whoever sent them
     storage_read_bytes: bytes they read
     storage_read_ms: time those requests spent between their start and their end, added up (diskstats, ms)
@@ -147,6 +149,7 @@ class Counters:
     roles: dict[str, RoleCounters] = field(default_factory=dict)
     groups: dict[str, RoleCounters] = field(default_factory=dict)
     operations: dict[str, float] = field(default_factory=dict)
+    queries_sd: float = 0.0
 
 
 @dataclass
@@ -288,6 +291,8 @@ class Target:
     count_lag: how old its answers may be, s
     count_sampled: the rate was counted once for a while, and is used for all windows
     clients:  threads that send its queries, as its command line says; 0 where that is not known
+    client_qps: queries a second from the client's begin to its end, watched or not, by its own count; the interval is
+              what is possible of the time before its first report and after its last. None where that was not seen
     notes:    what happened to the target meanwhile, and is neither's fault
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
     names:    what keeps frames of it from having names
@@ -312,6 +317,7 @@ class Target:
     ignoring: list[int] = field(default_factory=list)
     count_sampled: bool = False
     clients: int = 0
+    client_qps: Interval | None = None
 
 
 @dataclass

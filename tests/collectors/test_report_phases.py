@@ -78,7 +78,7 @@ def test_a_writers_operations_are_taken_off(phases: ReportPhases) -> None:
         queries.ask()
         writer.ask()
     read = every.report
-    edges = [int(moment) for moment in (begin, read._moments[-1])]
+    edges = [int(moment) for moment in (begin, read.known.moments[-1])]
     gained = [count.at(edges[1]) or 0.0 for count in (every, writer)]
     assert queries.at(edges[1]) == pytest.approx(gained[0] - gained[1])
     assert queries.failed == "" and queries.at(edges[1] + 10**12) is None

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from collectors.report_phases import ReportedPhase, ReportPhases
 from collectors.rocksdb_clients import open_database
 from ground.errors import IoflameError
 from ground.results.command_run import CommandRun
+from ground.results.interval import Interval
 from ground.results.run import Run
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child, Children
@@ -31,6 +32,7 @@ from ioflame.measure.own_command.added_words import command_line
 from ioflame.measure.own_command.clients import Clients
 from ioflame.measure.own_command.command_words import StartedCommand
 from ioflame.measure.own_command.printed_lines import PrintedLines
+from ioflame.measure.own_command.stretch import Stretch, seconds_left
 from ioflame.measure.own_command.window_plan import END_SECONDS, PLAIN, WindowPlan, warm_up_seconds
 from workloads.engines.rocksdb.command_line import BenchCommand
 from workloads.registry import DEFAULT_ENGINE, engine_named
@@ -69,22 +71,6 @@ class CommandOptions:
     lines: bool = False
     server: int | None = None
     log: Path | None = None
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """What is watched as one run: of `process`, called `name`.
-
-    bench: where it is a db_bench's; left: seconds until its end, infinite where that is not known
-    lasts: it was asked to run so long
-    """
-
-    process: HeldProcess
-    target: Target
-    name: str
-    bench: Benchmark | None
-    left: Callable[[], float]
-    lasts: bool = False
 
 
 class WatchedCommand:
@@ -225,10 +211,14 @@ class WatchedCommand:
             return
 
         def left() -> float:
-            return _seconds_left(bench, name, phase)
+            return seconds_left(bench, name, phase)
 
         lasts = bench.seconds(name) is not None
-        self._measure(_Stretch(process, target, name, Benchmark(process, bench, name, phase), left, lasts))
+        run = self._measure(Stretch(process, target, name, Benchmark(process, bench, name, phase), left, lasts))
+        # Its lines are gone once the next one has begun.
+        while phase.going:
+            time.sleep(_LOOK_SECONDS)
+        self._note_whole(run, phase.rate_of_all)
 
     def _watch_whole(self, process: HeldProcess, target: Target, command: BenchCommand | None) -> None:
         begun = time.monotonic()
@@ -244,7 +234,13 @@ class WatchedCommand:
                 left, lasts = lambda: begun + seconds - time.monotonic(), True
         if self._lines is not None and self._await_line(process, self._lines):
             left, lasts = self._lines.left, self._lines.seconds is not None
-        self._measure(_Stretch(process, target, name, bench, left, lasts))
+        run = self._measure(Stretch(process, target, name, bench, left, lasts))
+        ran_ns = time.monotonic_ns()
+        while process.alive:
+            ran_ns = time.monotonic_ns()
+            time.sleep(_LOOK_SECONDS)
+        if self._lines is not None:
+            self._note_whole(run, self._lines.rate_of_all(ran_ns))
 
     def _await_line(self, process: HeldProcess, lines: PrintedLines) -> bool:
         """Whether a client that prints some has begun to."""
@@ -255,7 +251,7 @@ class WatchedCommand:
             self._reporter.warn(self._uncounted)
         return False
 
-    def _measure(self, stretch: _Stretch) -> None:
+    def _measure(self, stretch: Stretch) -> Run | None:
         """A run of its own, where a window fits."""
         options, bench = self._options, stretch.bench
         roles = bench.roles if bench is not None else {}
@@ -297,10 +293,11 @@ class WatchedCommand:
                 shutil.rmtree(run.directory)
         if kept:
             self._note(run, stretch, left_out)
-        else:
-            self._leave_out(stretch.name, "ended before its first window did")
+            return run
+        self._leave_out(stretch.name, "ended before its first window did")
+        return None
 
-    def _resolved(self, attach: AttachOptions, stretch: _Stretch) -> AttachJob:
+    def _resolved(self, attach: AttachOptions, stretch: Stretch) -> AttachJob:
         """Without a count, where the user did not ask for it and it is not to be had."""
         own = self._options.command.called
         try:
@@ -312,7 +309,7 @@ class WatchedCommand:
             self._reporter.warn(self._uncounted)
         return resolve(replace(attach, symbol=None), stretch.target, self._reporter, self._plan)
 
-    def _whole(self, stretch: _Stretch) -> float:
+    def _whole(self, stretch: Stretch) -> float:
         """Length of all its windows, s."""
         if self._options.seconds is not None:
             return self._options.seconds
@@ -322,7 +319,7 @@ class WatchedCommand:
             self._reporter.line(f"all windows take {most:.0f} of the {left:.0f} s that it has left; --seconds sets it")
         return min(left, most)
 
-    def _part(self, stretch: _Stretch) -> Part:
+    def _part(self, stretch: Stretch) -> Part:
         """Of what is watched: as long as the command lives, where its lines or another process are what is watched."""
         if self._lines is None and self._options.server is None:
             return WHOLE
@@ -338,7 +335,7 @@ class WatchedCommand:
             count.ask()
         return counts if not any(count.failed for count in counts.values()) else {}
 
-    def _windows(self, watched: Watching, stretch: _Stretch, whole: float) -> list[str]:
+    def _windows(self, watched: Watching, stretch: Stretch, whole: float) -> list[str]:
         """Warm-up, and as many windows as fit; what had none."""
         options, windows = self._options, watched.windows
         watched.run.record.missing[:] = [f"plain and {', '.join(options.attach.collect)} windows"]
@@ -347,8 +344,10 @@ class WatchedCommand:
         windows.warm_up(warm_up, "as --warm-up says" if options.warm_up is not None else "a tenth of the time")
         if watched.job.probes and not windows.ended:
             watched.count_calls(max(whole / 30, 1.0))
-        plan = WindowPlan(options.attach.collect, whole)
-        while not windows.ended and (following := plan.next(stretch.left() - END_SECONDS, _waiting())) is not None:
+        every = max((count.every for count in watched.job.options.counts.values()), default=0.0)
+        plan = WindowPlan(options.attach.collect, whole, every)
+        end = END_SECONDS + max(every - 1, 0)
+        while not windows.ended and (following := plan.next(stretch.left() - end, _waiting())) is not None:
             kind, seconds = following
             if kind == PLAIN:
                 watched.plain(seconds)
@@ -357,7 +356,7 @@ class WatchedCommand:
         plan.stop()
         return plan.left_out
 
-    def _note(self, run: Run, stretch: _Stretch, left_out: Sequence[str]) -> None:
+    def _note(self, run: Run, stretch: Stretch, left_out: Sequence[str]) -> None:
         """Into its record: what had no window, and what could not be counted."""
         told = run.record.target
         assert told is not None
@@ -373,6 +372,12 @@ class WatchedCommand:
             told.notes.append(f"queries are not counted: {phase.failed}")
         run.save()
 
+    def _note_whole(self, run: Run | None, rate: Interval | None) -> None:
+        """Into its record: what the client itself had done from its begin to its end."""
+        if run is not None and run.record.target is not None and run.record.target.count:
+            run.record.target.client_qps = rate
+            run.save()
+
     def _leave_out(self, name: str, why: str) -> None:
         self._reporter.warn(f"{name} {why}: it has no windows")
         self._home.record.left_out.append(f"{name}: {why}")
@@ -386,15 +391,3 @@ def _waiting() -> float:
 
 def _name(named: Sequence[str], number: int) -> str:
     return named[number] if number < len(named) else f"benchmark-{number + 1}"
-
-
-def _seconds_left(bench: BenchCommand, name: str, phase: ReportedPhase) -> float:
-    """Until a benchmark ends: by its duration, or by its number of operations at its rate of now."""
-    with contextlib.suppress(ZeroDivisionError):
-        seconds = bench.seconds(name)
-        if seconds is None:
-            return max((bench.operations(name) - phase.operations) / phase.rate, 0.0)
-        begun = phase.report.started_ns
-        done = (time.monotonic_ns() - begun) / 1e9 if begun is not None else len(phase.report.rates) * bench.interval
-        return seconds - done
-    return math.inf
