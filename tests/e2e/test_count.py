@@ -136,7 +136,7 @@ def test_a_root_that_was_not_called_says_how_to_look(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0
     with pytest.raises(MeasurementError, match="nothing was counted below no::such") as refused:
-        counts_below(tmp_path / "counts", "no::such", rules_named("rocksdb").categories)
+        counts_below([tmp_path / "counts"], "no::such", rules_named("rocksdb").categories)
     command = refused.value.mend.partition("   ")[0]
     assert command.startswith("stackfold --event calls")
     listed = capture(["sh", "-c", command.replace("stackfold", stackfold_binary(), 1)], timeout=60).text
@@ -169,6 +169,43 @@ def test_a_command_of_ones_own_is_counted_by_its_calls(ioflame: Ioflame, tmp_pat
     assert code == 1 and "nothing was counted below eng::found" in err
     code, out, err = ioflame.run("count", *words, "--", "sh", "-c", "echo no such tree; exit 3")
     assert code == 1 and "exit code 3; it ended with: no such tree" in err
+
+
+FORKS = """
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) int look(int n) { for (int i = 0; i < n; i++) __asm__ volatile("nop"); return n; }
+int main(int argc, char **argv) {
+    (void)argc;
+    for (int i = 0; i < 10; i++) look(atoi(argv[1]));
+    pid_t child = fork();
+    for (int i = 0; i < (child ? 20 : 40); i++) look(atoi(argv[1]));
+    return child && waitpid(child, 0, 0) < 0;
+}
+"""
+
+
+def test_each_process_of_a_command_is_counted_once(ioflame: Ioflame, tmp_path: Path) -> None:
+    """A parent and its child wrote one file over each other, and what a script starts was not counted."""
+    program = compiled(FORKS, tmp_path / "forks", "-O1")
+    words = ["--per=look", "--repeats=2", f"--out={tmp_path / '100%p'}", "--"]
+    taken = []
+    for command in ([program, "1000"], ["sh", "-c", f"true | {program} 1000; exit 0"]):
+        code, out, err = ioflame.run("count", *words, *command)
+        assert code == 0, err + out
+        of = read_count(counted(out)).operations["look"]
+        assert re.search(rf"counted in 2 of its \d processes: 2 of {program}$", of.about), of.about
+        assert of.arms["command"].operations == 10 + 20 + 40 and "2 of its" in out
+        found = spread(of.arms["command"], Event.INSTRUCTIONS)
+        assert found is not None
+        taken.append((found.low, found.high))
+        folded = (counted(out) / "look" / "command.folded").read_text().splitlines()
+        assert sum(int(line.rpartition(" ")[2]) for line in folded) == of.arms["command"].events[Event.INSTRUCTIONS][0]
+    # A nop, a count and a branch a round.
+    assert {2_000 < one < 4_100 for pair in taken for one in pair} == {True} and len(set(taken)) == 1
+    code, out, err = ioflame.run("count", "--per=found", *words[1:], "sh", "-c", f"{program} 1; exit 0")
+    assert code == 1 and "nothing was counted below found in any of 3 processes" in err
 
 
 def test_a_search_by_counts_names_the_build(ioflame: Ioflame, tmp_path: Path) -> None:
