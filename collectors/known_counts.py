@@ -87,14 +87,14 @@ def rate_of_all(known: KnownCounts, begun_ns: int, ran_ns: int, ended_ns: int) -
     known.
 
     ran_ns, ended_ns: when it was last seen running, and first seen to have ended
-    Before its first and after its last count queries came at any rate from none to twice that of the rest.
+    Before its first and after its last count queries came at any rate from none to twice the fastest that was counted.
     """
     if len(known.moments) < 2:
         return None
     queries, seconds = known.values[-1] - known.values[0], (known.moments[-1] - known.moments[0]) / 1e9
-    rate, most = queries / seconds, (ended_ns - begun_ns) / 1e9
+    spans = zip(pairwise(known.values), pairwise(known.moments), strict=True)
+    fastest = max((b - a) / (end - begin) * 1e9 for (a, b), (begin, end) in spans)
+    most = max((ended_ns - begun_ns) / 1e9, seconds)
     least = max((ran_ns - begun_ns) / 1e9 - _BEGIN_SECONDS, seconds)
-    return Interval(
-        rate, queries / max(most, seconds), (queries + 2 * rate * max(most - seconds, 0.0)) / least,
-        len(known.moments) - 1,
-    )  # fmt: skip
+    possible = (queries + 2 * fastest * (most - seconds)) / least
+    return Interval(queries / seconds, queries / most, possible, len(known.moments) - 1)

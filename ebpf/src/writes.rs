@@ -4,12 +4,14 @@ mod options;
 mod pilot;
 mod plan;
 mod rows;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
@@ -25,6 +27,7 @@ use pilot::WritePilot;
 use plan::Watched;
 use rows::RoleRows;
 use skeleton::types::{counter as Counter, gate_of_writes as Gate};
+use turns::Turn;
 
 skeleton!("writes");
 
@@ -51,6 +54,8 @@ struct WriteLadder {
     uprobes: Way,
     trap: Trap,
     pilot: WritePilot,
+    /// With and without watching, before the window.
+    turns: Vec<Turn>,
     writes: u64,
     threads: u64,
     synced: u64,
@@ -93,11 +98,10 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let plan = plan::find(options)?;
     let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
     let (pilot, full, notes) = pilot(options, &process, &plan, way, trap)?;
+    let turns = turns::take(options.cost_turns, &process, &plan, way, full)?;
     let mut storage = MaybeUninit::uninit();
     let mut skeleton = opened(&mut storage, &process, &plan, way, full)?.load().or_refused()?;
-    skeleton.attach().or_refused()?;
-    let mut links = plan.attach_rest(&mut skeleton, way, options.pid, full)?;
-    links.extend(plan.attach_writes(&mut skeleton, way, options.pid)?);
+    let _links = attached(&mut skeleton, &plan, way, options.pid, full)?;
     process.must_be_alive()?;
     let mut counter = WritesCounter { skeleton: &mut skeleton, process: &process, process_ended: false };
     let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
@@ -119,6 +123,7 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
         uprobes: way,
         trap,
         pilot,
+        turns,
         writes: counters[Counter::WRITES.0 as usize],
         threads: counters[Counter::THREADS.0 as usize],
         synced: counters[Counter::SYNCED.0 as usize],
@@ -173,6 +178,20 @@ fn opened<'obj>(
         uprobes::enable(open.open_object_mut(), program, way);
     }
     Ok(open)
+}
+
+/// All that watches writes in the window.
+fn attached(
+    skeleton: &mut skeleton::WritesSkel,
+    plan: &plan::WritePlan,
+    way: Way,
+    pid: u32,
+    full: bool,
+) -> Result<Vec<Link>, Failure> {
+    skeleton.attach().or_refused()?;
+    let mut links = plan.attach_rest(skeleton, way, pid, full)?;
+    links.extend(plan.attach_writes(skeleton, way, pid)?);
+    Ok(links)
 }
 
 /// Counts writes for a second, watched at their own entry and return alone; decides whether all stages are followed.

@@ -12,8 +12,9 @@ from ground.results.ladder import Trap
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "StallCause", "WatchedFunction", "WriteLadder",
-    "WritePilot", "WriteRole", "WriteStage", "WriteStageName", "read_write_ladder", "stage_sum",
+    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "StallCause", "WatchedFunction", "WriteHalf",
+    "WriteLadder", "WritePilot", "WriteRole", "WriteStage", "WriteStageName", "WriteTurn", "read_write_ladder",
+    "stage_sum",
 )  # fmt: skip
 
 
@@ -118,14 +119,30 @@ class WatchedFunction:
 
 @dataclass(frozen=True)
 class WritePilot:
-    """A second before the window: writes in it, their mean, and what watching was predicted to take of each (ns) and of
-    a CPU for all (a share)."""
+    """A second before the window: writes in it, their mean, and what watching was predicted to take of each at least
+    (ns), and of a CPU for all (a share)."""
 
     seconds: float
     writes_per_second: float
     mean_ns: float
     cost_ns: float
     cost_share: float
+
+
+@dataclass(frozen=True)
+class WriteHalf:
+    """Writes that began and ended in a half of a turn, and their durations together, ns."""
+
+    count: int
+    sum_ns: int
+
+
+@dataclass(frozen=True)
+class WriteTurn:
+    """Before the window: with a probe at the entry and return of writes alone, and watched as in the window."""
+
+    unwatched: WriteHalf
+    watched: WriteHalf
 
 
 @dataclass(frozen=True)
@@ -163,6 +180,7 @@ class WriteLadder:
     roles: list[WriteRole]
     losses: dict[str, int]
     process_ended: bool
+    turns: list[WriteTurn] = field(default_factory=list)
     schema: int = 1
 
     @property
@@ -189,7 +207,7 @@ class WriteLadder:
 
     @property
     def probe_ns(self) -> float:
-        """The probes' own part of a write, ns: their programs measured, their traps estimated. 0 without writes.
+        """The probes' own part of a write at least, ns: programs measured, traps estimated. 0 without writes.
 
         Traps of the write's own entry and return lie within it by half. System calls are not trapped.
         """
@@ -201,6 +219,12 @@ class WriteLadder:
         both = self.trap.entry_ns + self.trap.return_ns
         traps = both * (0.5 + (self.joins + trapped) / self.finished) + (self.trap.entry_ns if self.wake_ups else 0.0)
         return sum(role.own_ns for role in self.roles) / self.finished + traps
+
+    @property
+    def write_traps_ns(self) -> float:
+        """What the traps of a write's own entry and return take, ns, as on functions of the loader's own."""
+        stepped = any(one.stepped for one in self.functions if one.stage == "write")
+        return (self.trap.stepped_ns if stepped else self.trap.entry_ns) + self.trap.return_ns
 
     @property
     def stepped(self) -> list[WatchedFunction]:
