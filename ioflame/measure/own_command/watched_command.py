@@ -25,7 +25,7 @@ from ground.system.process import Child, Children
 from ground.system.target import Target
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter
-from ioflame.measure.attach.benchmarks import Benchmark, bench_of, phases_of
+from ioflame.measure.attach.benchmarks import Benchmark, command_of, phases_of
 from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
 from ioflame.measure.attach.watching import WHOLE, Part, Watching, watching
 from ioflame.measure.own_command.added_words import command_line
@@ -172,7 +172,7 @@ class WatchedCommand:
         try:
             server = self._options.server
             target = Target([process.pid], started=True) if server is None else Target([server])
-            bench = bench_of(process) if not self._options.whole else None
+            bench = command_of(process) if not self._options.whole else None
             if bench is not None and bench.report is not None:
                 self._watch_benchmarks(process, target, bench)
             else:

@@ -6,6 +6,7 @@ import math
 import os
 import pty
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,9 +18,10 @@ from collectors.report_phases import ReportPhases
 from ground.errors import UsageError
 from ground.results.command_run import CommandRun
 from ground.system.descendants import descendants
+from ground.system.held_process import HeldProcess
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.measure.attach.benchmarks import bench_of, running_benchmark
+from ioflame.measure.attach.benchmarks import bench_of, command_of, running_benchmark
 from ioflame.measure.attach.job import AttachOptions
 from ioflame.measure.attach.watching import WHOLE
 from ioflame.measure.own_command.added_words import added_words, command_line
@@ -218,6 +220,18 @@ def test_a_client_is_whoever_has_a_database_open_and_the_rest_is_left_behind(tmp
         assert len(clients.left) == 1 and clients.left[0] in descendants([child.supervisor])
         assert child.stop() == 5
     until(lambda: not Path(f"/proc/{clients.left[0]}").exists())
+
+
+def test_a_db_bench_is_one_while_it_has_its_database_closed(tmp_path: Path) -> None:
+    """fillseq closes the database that it has just opened, and makes it anew: it was watched as any other program."""
+    (tmp_path / "db_bench").symlink_to(sys.executable)
+    words = [str(tmp_path / "db_bench"), "-c", "import sys; sys.stdin.read()", "--benchmarks=fillseq", "--db=/none"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as running:
+        process = HeldProcess(running.pid)
+        until(lambda: command_of(process) is not None)
+        command = command_of(process)
+        assert bench_of(process) is None and command is not None and command.benchmarks == ["fillseq"]
+        running.kill()
 
 
 def test_a_program_without_a_database_is_watched_itself() -> None:
