@@ -90,9 +90,8 @@ class Benchmark:
             record.database.description = f"{database}, {read}; {record.database.description}"
             if version := version_in(database):
                 record.tools["engine"] = version
-        for name in ("num", "cache_size", "value_size", "duration", "benchmarks"):
-            if name in command.flags:
-                record.options[name] = command.flags[name]
+        # Each of them is a setting, by which runs are compared.
+        record.options |= {f"--{name}": value for name, value in command.flags.items()}
 
 
 def _calls_of_write(process: HeldProcess, tid: int) -> Count:
