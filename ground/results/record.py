@@ -363,6 +363,11 @@ class RunRecord:
     missing: list[str] = field(default_factory=list)
 
     @property
+    def lost(self) -> list[Unobserved]:
+        """What was asked for by name and did not watch."""
+        return [one for one in self.unobserved if one.asked]
+
+    @property
     def build(self) -> str:
         """The engine and its version; of a target in which no engine is known, the program."""
         version = self.tools.get("engine", "?")

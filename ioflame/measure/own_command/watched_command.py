@@ -19,6 +19,7 @@ from collectors.rocksdb_clients import open_database
 from ground.errors import IoflameError
 from ground.results.command_run import CommandRun
 from ground.results.interval import Interval
+from ground.results.record import Unobserved
 from ground.results.run import Run
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child, Children
@@ -360,11 +361,12 @@ class WatchedCommand:
         """Into its record: what had no window, and what could not be counted."""
         told = run.record.target
         assert told is not None
-        if left_out:
-            told.notes.append(
-                f"{stretch.name} was too short for {', '.join(left_out)}: a longer --duration, a larger --num, or "
-                "fewer of --collect"
-            )
+        mend = "a longer --duration, a larger --num, or fewer of --collect"
+        if self._options.attach.asked_to_collect:
+            why = f"{stretch.name} was too short for it"
+            run.record.unobserved += [Unobserved(name, why, mend, True) for name in left_out]
+        elif left_out:
+            told.notes.append(f"{stretch.name} was too short for {', '.join(left_out)}: {mend}")
         if self._uncounted:
             told.notes.append(self._uncounted)
         phase = stretch.bench.phase if stretch.bench is not None else None
