@@ -181,5 +181,5 @@ class AttachedWindows(Windows):
         for operation, count in self._counts.items():
             begun, ended = count.at(first.at_ns), count.at(last.at_ns)
             if operation and begun is not None and ended is not None:
-                window.counters.operations[operation] = ended - begun
+                window.counters.operations[operation] = max(ended - begun, 0.0)
         return window

@@ -116,7 +116,8 @@ class Windows(abc.ABC):
 
     def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:
         begun, ended = self._finished_at(first.at_ns), self._finished_at(last.at_ns)
-        queries = ended - begun if begun is not None and ended is not None else None
+        # A count of which another one is taken off may fall behind itself by a few.
+        queries = max(ended - begun, 0.0) if begun is not None and ended is not None else None
         counters = delta(first, last, queries, self._roles_in(last))
         if queries is not None:
             counters.queries_sd = math.hypot(self._off_at(first.at_ns), self._off_at(last.at_ns))
