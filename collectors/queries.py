@@ -32,6 +32,7 @@ class QueryReport:
         self._rates: list[int] = []
         self.known = KnownCounts()  # at the lines that were seen written; the header's is the first
         self._started: int | None = None
+        self.unseen = 0  # lines that were there at the first look
 
     def poll(self) -> None:
         """Takes in what was written since the last call."""
@@ -47,6 +48,8 @@ class QueryReport:
         self._lines = len(lines)
         # Of lines that came between two polls only the last one's moment is known.
         moment = written - (time.time_ns() - time.monotonic_ns())
+        if not self.begun:
+            self.unseen = len(self._rates)
         self.known.add(moment, sum(self._rates))
         if len(lines) == 1:
             self._started = moment

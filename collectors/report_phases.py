@@ -95,10 +95,11 @@ class ReportedPhase:
 
     @property
     def rate_of_all(self) -> Interval | None:
-        """Operations a second from its begin to its end; None where either was not seen."""
-        begun = self.report.started_ns
-        if begun is None or not self._ended_ns:
+        """Operations a second from its begin to its end; None where its end was not seen."""
+        if not self._ended_ns or not self.known.moments:
             return None
+        # A busy host may show its first lines with its header: it began as many intervals before.
+        begun = self.known.moments[0] - self.report.unseen * self.interval * 1_000_000_000
         return rate_of_all(self.known, begun, self._ran_ns, self._ended_ns)
 
     @property
