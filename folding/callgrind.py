@@ -109,13 +109,11 @@ def _counts_of(path: Path, root: str, rules: str, folded: Path | None) -> Counts
 
 def not_called(paths: Sequence[Path], function: str) -> MeasurementError:
     """With the command that lists the functions that were."""
-    listed = f'for f in {shlex.join(map(str, paths))}; do stackfold --event calls "$f"; done'
-    if len(paths) == 1:
-        listed = f"stackfold --event calls {shlex.quote(str(paths[0]))}"
     return MeasurementError(
         f"nothing was counted below {function}" + f" in any of {len(paths)} processes" * (len(paths) > 1),
         means="the function was not called, or has another name in this build",
-        mend=f"{listed} | grep -o '[^;]*$'   (those that were)",
+        mend=f"for f in {shlex.join(map(str, paths))}; do stackfold --event calls \"$f\"; done | grep -o '[^;]*$'"
+        "   (those that were)",
     )
 
 

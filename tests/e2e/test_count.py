@@ -138,7 +138,7 @@ def test_a_root_that_was_not_called_says_how_to_look(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match="nothing was counted below no::such") as refused:
         counts_below([tmp_path / "counts"], "no::such", rules_named("rocksdb").categories)
     command = refused.value.mend.partition("   ")[0]
-    assert command.startswith("stackfold --event calls")
+    assert "stackfold --event calls" in command
     listed = capture(["sh", "-c", command.replace("stackfold", stackfold_binary(), 1)], timeout=60).text
     assert "_dl_relocate_object" in listed
 

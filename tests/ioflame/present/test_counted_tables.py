@@ -86,7 +86,7 @@ def test_what_speaks_against_instructions_stands_beside_them(tmp_path: Path) -> 
     shown = write_pages(tmp_path, record(old=counted(1000), new=worse), None).text
     assert "-2.00% fewer instructions; measure time (mispredictions +900%)" in shown
     # Of two arms the difference has a column.
-    assert ["LRU", "1,000", "990", "-10"] in [line.split() for line in shown.splitlines()]
+    assert ["LRU", "1,000", "980", "-20"] in [line.split() for line in shown.splitlines()]
     # On the page as well, which has a bar of categories an arm.
     report = (tmp_path / "report.html").read_text()
     assert "new against old: get -2.00% fewer instructions; measure time" in report and "save SVG" in report
