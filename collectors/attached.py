@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -24,6 +25,8 @@ _LOOKING = 1 / 500
 
 # A report by second may take so long to say what was finished at an edge, on a host whose CPUs are stolen.
 _SETTLE_SECONDS = 4.0
+# Waiting for a client's next report: how often it is looked for, and how late it may come.
+_COUNT_POLL_SECONDS, _LATE_SECONDS = 0.01, 2.0
 
 
 class AttachedWindows(Windows):
@@ -33,7 +36,12 @@ class AttachedWindows(Windows):
     over_limit: whether the last window ended so
     counts: of queries, by their kind; "" is all kinds together
     rate:  queries a second, where they were counted for a while and not window by window
+
+    Of a client that reports now and then each window begins and ends with a report, and lasts for one at least: between
+    two of them nobody knows how fast its queries were.
     """
+
+    _plain_at_counts = True
 
     def __init__(
         self,
@@ -71,6 +79,23 @@ class AttachedWindows(Windows):
             self.over_limit = own_cpu_seconds() >= self.limit
         return not self.ended and not self.over_limit
 
+    @property
+    def _count_every_ns(self) -> int:
+        return int(1e9 * max((count.every for count in self._reporting()), default=0.0))
+
+    def _reporting(self) -> list[Counted]:
+        return [count for count in self._counts.values() if count.every and not count.failed]
+
+    def _await_count(self) -> None:
+        """Until the next report of each; where one is late, for as long as it may be."""
+        deadline = time.monotonic() + self._count_every_ns / 1e9 + _LATE_SECONDS
+        for count in self._reporting():
+            count.ask()
+            known = len(count.known.moments)
+            while len(count.known.moments) == known and not count.failed and time.monotonic() < deadline:
+                if not self._step(_COUNT_POLL_SECONDS):
+                    return
+
     def warm_up(self, seconds: float, note: str) -> None:
         """A stretch before the first window, which counts for nothing. note: why it ends when it does"""
         with self._reporter.stage("warm-up", seconds):
@@ -86,7 +111,7 @@ class AttachedWindows(Windows):
         if self._goes_on is None or not self._edges:
             return
         last = self._edges[-1][2].at_ns
-        deadline = last / 1e9 + _SETTLE_SECONDS
+        deadline = (last + self._count_every_ns) / 1e9 + _SETTLE_SECONDS
         while not self.ended and self._counts and self._finished_at(last) is None and time.monotonic() < deadline:
             self._step(_POLL_SECONDS)
         if self._counts and not any(count.failed for count in self._counts.values()):
@@ -128,6 +153,9 @@ class AttachedWindows(Windows):
         known = [one for one in finished if one is not None]
         return sum(known) if known and len(known) == len(finished) else None
 
+    def _off_at(self, moment_ns: int) -> float:
+        return 0.0 if self.rate is not None else math.hypot(*(one.off(moment_ns) for one in self._counts.values()))
+
     def series(self) -> list[Window]:
         """Without queries where one rate is used for all windows: how much it varies is not known."""
         found = super().series()
@@ -153,5 +181,5 @@ class AttachedWindows(Windows):
         for operation, count in self._counts.items():
             begun, ended = count.at(first.at_ns), count.at(last.at_ns)
             if operation and begun is not None and ended is not None:
-                window.counters.operations[operation] = ended - begun
+                window.counters.operations[operation] = max(ended - begun, 0.0)
         return window

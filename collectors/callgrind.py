@@ -8,12 +8,14 @@ from pathlib import Path
 from collectors.repeatable import facts_of_program, repeatable, repeatable_command
 from ground.system.process import capture
 
-__all__ = ("counting_argv", "counting_command", "depends_on")
+__all__ = ("counted_program", "counting_argv", "counting_command", "depends_on")
 
 _CALLGRIND = (
     "-q", "--tool=callgrind", "--combine-dumps=yes", "--separate-threads=yes", "--separate-callers=80",
     "--branch-sim=yes", "--collect-bus=yes", "--collect-systime=nsec",
 )  # fmt: skip
+# Each process has a file; what a process did before it forks is in its own alone, as its counts begin anew there.
+_OF_EACH_PROCESS = ("--trace-children=yes", "--dump-before=fork", "--dump-before=vfork")
 # Of our client, which says when counting begins.
 _ASKED_FOR = "--instr-atstart=no"
 
@@ -30,8 +32,21 @@ def counting_argv(
 
 
 def counting_command(valgrind: str, argv: Sequence[str], counts: Path, padding: int) -> list[str]:
-    """The command line that counts a command of the user's from its start, in its own directory and environment."""
-    return repeatable_command([valgrind, *_CALLGRIND, f"--callgrind-out-file={counts}", *argv], padding)
+    """The command line that counts a command of the user's from its start, in its own directory and environment.
+
+    counts: an existing directory, which gets a file of each process that it starts, called by its id
+    """
+    place = str(counts).replace("%", "%%")
+    return repeatable_command(
+        [valgrind, *_CALLGRIND, *_OF_EACH_PROCESS, f"--callgrind-out-file={place}/%p", *argv], padding
+    )
+
+
+def counted_program(counts: Path) -> str:
+    """The program of the process whose counts a file holds; "?" where it does not say."""
+    with counts.open("rb") as file:
+        found = next((line[5:].split() for line in file if line.startswith(b"cmd: ")), [])
+    return found[0].decode("utf-8", "replace") if found else "?"
 
 
 def depends_on(valgrind: str, client: Path, allocator: str) -> dict[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import bisect
+import math
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from collectors.known_counts import KnownCounts
 from ground.errors import MeasurementError, UsageError
 from ground.system.http_answer import http_answer
 from ground.system.process import Children
@@ -17,7 +18,7 @@ from ground.system.repeated_command import RepeatedCommand
 if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
-__all__ = ("Count", "Counted", "QueryCount", "between", "command_count", "prometheus_count")
+__all__ = ("Count", "Counted", "QueryCount", "command_count", "prometheus_count")
 
 # A counter that takes longer to ask for holds up the window that it is asked in.
 _ANSWER_SECONDS = 5.0
@@ -43,6 +44,8 @@ class Counted(Protocol):
     """What knows how many queries were finished at a moment.
 
     count:  what is asked; failed: why it counts no more; "" as long as it does
+    every:  seconds between two moments at which it is known, of a client that reports by itself; 0: whenever asked
+    known:  at which moments it was
     """
 
     count: Count
@@ -50,11 +53,20 @@ class Counted(Protocol):
     @property
     def failed(self) -> str: ...
 
+    @property
+    def every(self) -> float: ...
+
+    @property
+    def known(self) -> KnownCounts: ...
+
     def ask(self) -> None:
         """Takes in what it says now; `failed` says where it says nothing."""
 
     def at(self, moment_ns: int) -> float | None:
         """Queries finished at a moment (CLOCK_MONOTONIC); None where that is not known, or not yet."""
+
+    def off(self, moment_ns: int) -> float:
+        """Standard deviation of `at`, queries."""
 
 
 def command_count(command: str, children: Children, lag: float = 0.0) -> Count:
@@ -151,8 +163,8 @@ class QueryCount:
     count: Count
     failed: str = ""
     seconds: float = 0.0
-    _moments: list[int] = field(default_factory=list)
-    _values: list[float] = field(default_factory=list)
+    every: float = 0.0
+    known: KnownCounts = field(default_factory=KnownCounts)
 
     def ask(self) -> None:
         """Asks it now; says nothing where it has failed, which `failed` does."""
@@ -169,25 +181,20 @@ class QueryCount:
         if not abs(value) < _MOST:
             self.failed = f"it answered {value:g}, which is no number of queries"
             return
-        if self._values and value < self._values[-1]:
-            self.failed = f"it went down, from {self._values[-1]:,.0f} to {value:,.0f}: it is no count, or began anew"
+        values = self.known.values
+        if values and value < values[-1]:
+            self.failed = f"it went down, from {values[-1]:,.0f} to {value:,.0f}: it is no count, or began anew"
             return
-        self._moments.append((begun + ended) // 2)
-        self._values.append(value)
+        self.known.add((begun + ended) // 2, value)
 
     @property
     def asked(self) -> int:
-        return len(self._moments)
+        return len(self.known.moments)
 
     def at(self, moment_ns: int) -> float | None:
         """Queries finished at a moment (CLOCK_MONOTONIC), between two answers linearly; None outside of them."""
-        return between(self._moments, self._values, moment_ns)
+        return self.known.at(moment_ns)
 
-
-def between(moments: Sequence[int], values: Sequence[float], moment: int) -> float | None:
-    """A count at a moment, between two of those at which it is known linearly; None outside of them."""
-    if len(moments) < 2 or not moments[0] <= moment <= moments[-1]:
-        return None
-    right = max(1, min(bisect.bisect_right(moments, moment), len(moments) - 1))
-    (begin, end), (first, last) = moments[right - 1 : right + 1], values[right - 1 : right + 1]
-    return first + (last - first) * (moment - begin) / (end - begin)
+    def off(self, moment_ns: int) -> float:
+        """An answer may be up to `lag` old, by any part of it as likely."""
+        return math.hypot(self.known.off(moment_ns), self.known.rate * self.count.lag / math.sqrt(12))

@@ -6,7 +6,8 @@ import math
 import re
 import threading
 
-from collectors.counts import Count, between
+from collectors.counts import Count
+from collectors.known_counts import KnownCounts
 from ground.errors import MeasurementError
 
 __all__ = ("PrintedCount",)
@@ -31,8 +32,7 @@ class PrintedCount:
         self.failed = ""
         self.begun_ns: int | None = None
         self._pattern = pattern
-        self._moments: list[int] = []
-        self._values: list[float] = []
+        self.known = KnownCounts()
         self._seconds = 0.0
         self._lock = threading.Lock()
 
@@ -52,25 +52,22 @@ class PrintedCount:
 
     def _take(self, numbers: dict[str, float], moment: int) -> None:
         seconds = numbers.get("seconds")
-        if not self._moments:
+        values = self.known.values
+        if not values:
             self.begun_ns = moment - int((seconds or 0.0) * 1e9)
-            self._moments, self._values = [moment], [numbers.get("total", 0.0)]
+            self.known.add(moment, numbers.get("total", 0.0))
         else:
-            value = numbers["total"] if "total" in numbers else self._values[-1] + self._gained(numbers, moment)
-            if value < self._values[-1]:
-                before = self._values[-1]
+            before = values[-1]
+            value = numbers["total"] if "total" in numbers else before + self._gained(numbers, moment)
+            if value < before:
                 self.failed = f"it went down, from {before:,.0f} to {value:,.0f}: it is no count, or began anew"
                 return
-            if moment > self._moments[-1]:
-                self._moments.append(moment)
-                self._values.append(value)
-            else:
-                self._values[-1] = value
+            self.known.add(moment, value)
         self._seconds = seconds if seconds is not None else self._seconds
 
     def _gained(self, numbers: dict[str, float], moment: int) -> float:
         """By a rate since the line before: by our clock, or by the client's where the line came late."""
-        passed = (moment - self._moments[-1]) / 1e9
+        passed = (moment - self.known.moments[-1]) / 1e9
         if "seconds" in numbers and abs(numbers["seconds"] - self._seconds - passed) > _ROUNDED:
             passed = max(numbers["seconds"] - self._seconds, 0.0)
         return numbers["rate"] * passed
@@ -78,15 +75,26 @@ class PrintedCount:
     def ask(self) -> None:
         """It says so by itself."""
 
+    @property
+    def every(self) -> float:
+        """By its last two lines; a second before there are two, as most print one."""
+        with self._lock:
+            last = self.known.moments[-2:]
+        return (last[1] - last[0]) / 1e9 if len(last) > 1 else 1.0
+
     def at(self, moment_ns: int) -> float | None:
         with self._lock:
-            return between(self._moments, self._values, moment_ns)
+            return self.known.at(moment_ns)
+
+    def off(self, moment_ns: int) -> float:
+        with self._lock:
+            return self.known.off(moment_ns)
 
     def _now(self) -> float:
         with self._lock:
-            if not self._values:
+            if not self.known.values:
                 raise MeasurementError(f"{self.count.what}: it has printed none yet")
-            return self._values[-1]
+            return self.known.values[-1]
 
 
 def _number(text: str) -> float:

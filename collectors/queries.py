@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import bisect
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from collectors.known_counts import KnownCounts
 from ground.results.roles import Totals, operations_at
 
 __all__ = ("QueryReport", "QueryReportWithWriter", "queries_by_second")
+
+
+# Of the clock that dates files: CLOCK_REALTIME_COARSE, for which Python has no name.
+_TICK_SECONDS = time.clock_getres(5)
 
 
 class QueryReport:
     """Follows the file to which the engine's client adds a line once a second, below a header.
 
     parse: the engine's reader of such a report, queries of each second
-    A line's moment is the file's modification time after the line was written (the kernel's clock, within a tick of 4
-    ms), not the moment we read it. `poll` must therefore be called more than once a second.
+    A line's moment is the file's modification time after the line was written (the kernel's clock, within a tick), not
+    the moment we read it. `poll` must therefore be called more than once a second.
     """
 
     def __init__(self, path: Path, parse: Callable[[str], list[int]]) -> None:
@@ -25,10 +30,9 @@ class QueryReport:
         self._parse = parse
         self._lines = 0
         self._rates: list[int] = []
-        self._moments: list[int] = []  # CLOCK_MONOTONIC ns of lines seen written; the header's is the first
-        self._totals: list[int] = []  # queries finished by then
+        self.known = KnownCounts()  # at the lines that were seen written; the header's is the first
         self._started: int | None = None
-        self._pauses: list[tuple[int, int]] = []
+        self.unseen = 0  # lines that were there at the first look
 
     def poll(self) -> None:
         """Takes in what was written since the last call."""
@@ -43,10 +47,12 @@ class QueryReport:
         self._rates += self._parse("".join([lines[0], *lines[max(self._lines, 1) :]]))
         self._lines = len(lines)
         # Of lines that came between two polls only the last one's moment is known.
-        self._moments.append(written - (time.time_ns() - time.monotonic_ns()))
-        self._totals.append(sum(self._rates))
+        moment = written - (time.time_ns() - time.monotonic_ns())
+        if not self.begun:
+            self.unseen = len(self._rates)
+        self.known.add(moment, sum(self._rates))
         if len(lines) == 1:
-            self._started = self._moments[0]
+            self._started = moment
 
     def _read(self) -> tuple[int, str]:
         """When the file was last written to (Unix ns), and all of it: a line that comes in between would be given the
@@ -59,12 +65,12 @@ class QueryReport:
 
     def paused(self, from_ns: int, until_ns: int) -> None:
         """The engine was stopped between these moments (CLOCK_MONOTONIC), and finished no query."""
-        self._pauses.append((from_ns, until_ns))
+        self.known.pauses.append((from_ns, until_ns))
 
     @property
     def begun(self) -> bool:
         """The engine has opened the database and started its queries."""
-        return bool(self._moments)
+        return bool(self.known.moments)
 
     @property
     def started_ns(self) -> int | None:
@@ -77,7 +83,8 @@ class QueryReport:
 
         On a busy host many lines are there at the first look, and only the last one's moment is known.
         """
-        between = (self._moments[-1] - self._moments[0]) / 1e9 if self._moments else 0.0
+        moments = self.known.moments
+        between = (moments[-1] - moments[0]) / 1e9 if moments else 0.0
         return max(between, float(len(self._rates)))
 
     @property
@@ -86,22 +93,12 @@ class QueryReport:
         return self._rates
 
     def at(self, moment_ns: int) -> float | None:
-        """Queries finished at `moment_ns` (CLOCK_MONOTONIC), between two reports linearly by the time that the engine
-        was not stopped; None outside of them."""
-        if not self._moments or not self._moments[0] <= moment_ns <= self._moments[-1]:
-            return None
-        right = min(bisect.bisect_right(self._moments, moment_ns), len(self._moments) - 1)
-        if right == 0:
-            return float(self._totals[0])
-        left = right - 1
-        span = self._running_ns(self._moments[left], self._moments[right])
-        share = self._running_ns(self._moments[left], moment_ns) / span if span else 1.0
-        return self._totals[left] + share * (self._totals[right] - self._totals[left])
+        """Queries finished at `moment_ns` (CLOCK_MONOTONIC); None outside of what its lines cover."""
+        return self.known.at(moment_ns)
 
-    def _running_ns(self, first_ns: int, last_ns: int) -> int:
-        """From one moment to the other, without the pauses."""
-        stopped = (min(last_ns, end) - max(first_ns, begin) for begin, end in self._pauses)
-        return last_ns - first_ns - sum(span for span in stopped if span > 0)
+    def off(self, moment_ns: int) -> float:
+        """Standard deviation of `at`, queries; the moments of its lines are known to a tick."""
+        return math.hypot(self.known.off(moment_ns), self.known.rate * _TICK_SECONDS / math.sqrt(12))
 
 
 class QueryReportWithWriter(QueryReport):

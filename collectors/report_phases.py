@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from collectors.counts import Count, Counted
+from collectors.known_counts import KnownCounts, rate_of_all
 from collectors.queries import QueryReport
 from ground.errors import MeasurementError
+from ground.results.interval import Interval
 from ground.system.rewritten_file import RewrittenFile
 
 __all__ = ("QueriesBesideWriter", "ReportPhases", "ReportedPhase")
@@ -55,7 +59,13 @@ class ReportedPhase:
         self.interval = interval
         self.count = Count(f"the report {report.path}", lambda: float(sum(report.rates)))
         self.failed = ""
+        self.known: KnownCounts = report.known
         self._file = file
+        self._ran_ns = self._ended_ns = 0
+
+    @property
+    def every(self) -> float:
+        return float(self.interval)
 
     @property
     def going(self) -> bool:
@@ -63,8 +73,10 @@ class ReportedPhase:
         self._file.look()
         # Its lines are gone as soon as the next benchmark has begun.
         if self._file.closed != self.number or self._file.begun != self.number + 1:
+            self._ended_ns = self._ended_ns or time.monotonic_ns()
             return False
         self.ask()
+        self._ran_ns = time.monotonic_ns()
         return True
 
     def ask(self) -> None:
@@ -77,6 +89,18 @@ class ReportedPhase:
 
     def at(self, moment_ns: int) -> float | None:
         return self.report.at(moment_ns)
+
+    def off(self, moment_ns: int) -> float:
+        return self.report.off(moment_ns)
+
+    @property
+    def rate_of_all(self) -> Interval | None:
+        """Operations a second from its begin to its end; None where its end was not seen."""
+        if not self._ended_ns or not self.known.moments:
+            return None
+        # A busy host may show its first lines with its header: it began as many intervals before.
+        begun = self.known.moments[0] - self.report.unseen * self.interval * 1_000_000_000
+        return rate_of_all(self.known, begun, self._ran_ns, self._ended_ns)
 
     @property
     def operations(self) -> int:
@@ -101,9 +125,20 @@ class QueriesBesideWriter:
     def failed(self) -> str:
         return self._every.failed or self._writer.failed
 
+    @property
+    def every(self) -> float:
+        return self._every.every
+
+    @property
+    def known(self) -> KnownCounts:
+        return self._every.known
+
     def ask(self) -> None:
         self._every.ask()
 
     def at(self, moment_ns: int) -> float | None:
         every, written = self._every.at(moment_ns), self._writer.at(moment_ns)
         return None if every is None or written is None else every - written
+
+    def off(self, moment_ns: int) -> float:
+        return math.hypot(self._every.off(moment_ns), self._writer.off(moment_ns))

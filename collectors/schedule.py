@@ -47,8 +47,6 @@ class Schedule(Windows):
     roles:    gives the roles of its threads, where they are to be counted apart
     """
 
-    _count_every_ns = SLICE_NS
-
     def __init__(
         self,
         child: Child,
@@ -174,8 +172,15 @@ class Schedule(Windows):
     def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
         return self._roles(snapshot.names(), self._engine.pid) if self._roles and self._engine else {}
 
+    @property
+    def _count_every_ns(self) -> int:
+        return SLICE_NS
+
     def _finished_at(self, moment_ns: int) -> float | None:
         return self._report.at(moment_ns)
+
+    def _off_at(self, moment_ns: int) -> float:
+        return self._report.off(moment_ns)
 
     def _await_count(self) -> None:
         """Until the report's next line; where it is late, for as long as it may be."""

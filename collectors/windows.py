@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 import time
 from collections.abc import Mapping
 
@@ -22,8 +23,8 @@ Edge = tuple[str, Snapshot, Snapshot, str]
 class Windows(abc.ABC):
     """A workload watched window by window; a subclass says how its counters are read, and how long it runs."""
 
-    # Between moments at which the count of queries is known; 0: it is known at any.
-    _count_every_ns = 0
+    # Whether plain windows begin and end at such moments, too.
+    _plain_at_counts = False
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -47,11 +48,22 @@ class Windows(abc.ABC):
     def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
         """What the threads do, by tid; empty where they are not told apart."""
 
+    @property
+    def _count_every_ns(self) -> int:
+        """Between moments at which the count of queries is known; 0: it is known at any."""
+        return 0
+
+    def _off_at(self, moment_ns: int) -> float:  # noqa: ARG002
+        """Standard deviation of the queries finished at that moment."""
+        return 0.0
+
     def _await_count(self) -> None:  # noqa: B027
         """Waits for a moment at which the count of queries is known, where there are such moments."""
 
     def plain(self, seconds: float, what: str = "plain window: nothing attached") -> None:
         """A window with nothing attached. what: said of it while it runs."""
+        if self._plain_at_counts:
+            self._await_count()
         with self._reporter.stage(what, seconds):
             self._window("plain", seconds)
 
@@ -63,7 +75,8 @@ class Windows(abc.ABC):
         more or less than `seconds`.
         """
         reporter = self._reporter
-        self._await_count()
+        if not self._plain_at_counts:  # else the window before has ended at one
+            self._await_count()
         with reporter.stage(f"{observer.kind} window: {observer.what}", seconds), attached(observer, reporter):
             with reporter.waits_for(f"{observer.kind} to begin"):
                 self._await_count()
@@ -71,12 +84,13 @@ class Windows(abc.ABC):
             self._window(observer.kind, seconds)
             with reporter.waits_for(f"{observer.kind} to stop counting"):
                 observer.close()
-        self._await_count()
+        if not self._plain_at_counts:
+            self._await_count()
 
     def _window(self, kind: str, seconds: float) -> None:
         first = slice_first = self._snapshot()
         end = first.at_ns + int(seconds * 1e9)
-        count_every_ns = 0 if kind == "plain" else self._count_every_ns
+        count_every_ns = self._count_every_ns if kind != "plain" or self._plain_at_counts else 0
         until = end - count_every_ns // 2
         while (left := until - time.monotonic_ns()) > 0 and self._step(left / 1e9):
             if (
@@ -102,8 +116,12 @@ class Windows(abc.ABC):
 
     def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:
         begun, ended = self._finished_at(first.at_ns), self._finished_at(last.at_ns)
-        queries = ended - begun if begun is not None and ended is not None else None
-        return Window(kind, first.at_ns, last.at_ns, delta(first, last, queries, self._roles_in(last)), note)
+        # A count of which another one is taken off may fall behind itself by a few.
+        queries = max(ended - begun, 0.0) if begun is not None and ended is not None else None
+        counters = delta(first, last, queries, self._roles_in(last))
+        if queries is not None:
+            counters.queries_sd = math.hypot(self._off_at(first.at_ns), self._off_at(last.at_ns))
+        return Window(kind, first.at_ns, last.at_ns, counters, note)
 
     def threads_by_role(self) -> dict[str, list[int]]:
         """The tids of each role at the last edge; empty where roles were not asked for."""

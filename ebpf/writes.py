@@ -19,8 +19,6 @@ __all__ = ("WRITE_DEPTHS", "WritesRequest", "write_checks", "writes_observer")
 WRITE_DEPTHS = ("auto", "full", "few")
 # What parts may differ from their whole by, as a share.
 _REST = 0.01
-# Of a write: above it the stages tell of their probes.
-_DEAR = 0.20
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,7 @@ class WritesRequest:
     symbols: the engine's file that names the functions of its write path; None: those of the default engine
     exact_wake_ups: watch whoever ends a wait, where that is not single-stepped
     return_trampolines: as of a `LadderRequest`
+    cost_turns: with and without watching, before the window, which tell what it costs
     """
 
     pid: int
@@ -39,6 +38,7 @@ class WritesRequest:
     symbols: Path | None = None
     exact_wake_ups: bool = False
     return_trampolines: bool = False
+    cost_turns: int = 0
 
 
 def writes_observer(request: WritesRequest, children: Children, out: Path) -> CoreObserver:
@@ -46,18 +46,19 @@ def writes_observer(request: WritesRequest, children: Children, out: Path) -> Co
     if request.stages not in WRITE_DEPTHS:
         raise UsageError(f"--stages {request.stages} is not known", mend=f"one of {', '.join(WRITE_DEPTHS)}")
     choose_backend("co-re", ("co-re",))
-    arguments = ["--pid", str(request.pid), "--stages", request.stages]
+    arguments = ["--pid", str(request.pid), "--stages", request.stages, "--cost-turns", str(request.cost_turns)]
     if request.force:
         arguments.append("--force")
     if request.exact_wake_ups:
         arguments.append("--exact-wake-ups")
     arguments += query_arguments(request.symbols, None, None, return_trampolines=request.return_trampolines)
-    return CoreObserver("writes", "writes stage by stage", children, arguments, out)
+    turns = f", after {request.cost_turns} turns with and without" * bool(request.cost_turns)
+    return CoreObserver("writes", f"writes stage by stage{turns}", children, arguments, out)
 
 
 def write_checks(ladder: WriteLadder) -> list[Check]:
     """What there is to say about the figures."""
-    return [*_counted(ladder), *_adds_up(ladder), *_queue(ladder), *_stages(ladder), *_cost(ladder), *_lost(ladder)]
+    return [*_counted(ladder), *_adds_up(ladder), *_queue(ladder), *_stages(ladder), *_traps(ladder), *_lost(ladder)]
 
 
 def _counted(ladder: WriteLadder) -> Iterator[Check]:
@@ -149,19 +150,9 @@ def _stages(ladder: WriteLadder) -> Iterator[Check]:
         )
 
 
-def _cost(ladder: WriteLadder) -> Iterator[Check]:
+def _traps(ladder: WriteLadder) -> Iterator[Check]:
     if not ladder.finished:
         return
-    mean = ladder.total_ns / ladder.finished
-    share = ladder.probe_ns / mean if mean else 0.0
-    dear = share > _DEAR
-    yield Check(
-        "writes cost",
-        Verdict.WARN if dear else Verdict.OK,
-        f"the probes are {ladder.probe_ns / 1e3:.1f} of {mean / 1e3:.1f} us ({100 * share:.1f} %)",
-        "short stages are made of their probes" if dear else "",
-        "--stages few" if dear and ladder.full else "",
-    )
     if ladder.stepped:
         names = ", ".join(dict.fromkeys(one.name.partition("(")[0] for one in ladder.stepped))
         yield Check(

@@ -91,6 +91,11 @@ def merged_rules(service: Service, folder: Path, base: Path) -> dict[str, Any]:
     folder: of the service; base: the file of categories of the engine `service.base`
     """
     rules = tomllib.loads(base.read_text(encoding="utf-8"))
+    # Each further view of an engine is a file beside it: what `other` mostly is, and findings, rest on its parts.
+    for path in sorted(base.parent.glob(f"{base.stem}.*{base.suffix}")) if service.extends else ():
+        further = tomllib.loads(path.read_text(encoding="utf-8"))
+        rules["view"] |= further["view"]
+        rules["patterns"] = {**rules.get("patterns", {}), **further.get("patterns", {})}
     own = folder / _RULES
     if not own.exists():
         return rules

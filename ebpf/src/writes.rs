@@ -4,12 +4,14 @@ mod options;
 mod pilot;
 mod plan;
 mod rows;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
@@ -26,6 +28,7 @@ use pilot::WritePilot;
 use plan::Watched;
 use rows::RoleRows;
 use skeleton::types::{counter as Counter, gate_of_writes as Gate};
+use turns::Turn;
 
 skeleton!("writes");
 
@@ -54,6 +57,8 @@ struct WriteLadder {
     uprobes: &'static str,
     trap: Trap,
     pilot: WritePilot,
+    /// With and without watching, before the window.
+    turns: Vec<Turn>,
     writes: u64,
     threads: u64,
     synced: u64,
@@ -111,11 +116,10 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let plan = plan::find(options, way)?;
     let trap = trap.of(plan.watched.iter().map(|one| &one.function));
     let (pilot, full, notes) = pilot(options, &process, &plan, way, trap)?;
+    let turns = turns::take(options.cost_turns, &process, &plan, way, full)?;
     let mut storage = MaybeUninit::uninit();
     let mut skeleton = opened(&mut storage, &process, &plan, way, full)?.load().or_refused()?;
-    skeleton.attach().or_refused()?;
-    let mut links = plan.attach_rest(&mut skeleton, way, options.pid, full)?;
-    links.extend(plan.attach_writes(&mut skeleton, way, options.pid)?);
+    let _links = attached(&mut skeleton, &plan, way, options.pid, full)?;
     process.must_be_alive()?;
     let uprobes = uprobes::returns_by(plan.watched.iter().map(|one| &one.function));
     let mut counter = WritesCounter::new(&mut skeleton, &process);
@@ -138,6 +142,7 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
         uprobes,
         trap,
         pilot,
+        turns,
         writes: counters[Counter::WRITES.0 as usize],
         threads: counters[Counter::THREADS.0 as usize],
         synced: counters[Counter::SYNCED.0 as usize],
@@ -192,6 +197,20 @@ fn opened<'obj>(
     let none: [Function; 0] = [];
     uprobes::watch!(open, way, none, ["write", "join", "stage", "state"]);
     Ok(open)
+}
+
+/// All that watches writes in the window.
+fn attached(
+    skeleton: &mut skeleton::WritesSkel,
+    plan: &plan::WritePlan,
+    way: Way,
+    pid: u32,
+    full: bool,
+) -> Result<Vec<Link>, Failure> {
+    skeleton.attach().or_refused()?;
+    let mut links = plan.attach_rest(skeleton, way, pid, full)?;
+    links.extend(plan.attach_writes(skeleton, way, pid)?);
+    Ok(links)
 }
 
 /// Counts writes for a second, watched at their own entry and return alone; decides whether all stages are followed.

@@ -256,7 +256,7 @@ fn json_has_every_row_and_what_was_told() {
         assert_eq!(report[key], value, "{key}");
     }
     let rows = report["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 10);
+    assert_eq!(rows.len(), 11);
     let row = |at: usize, third: &str| json!([rows[at]["name"], rows[at]["weight"], rows[at][third]]);
     assert_eq!(
         (row(0, "share"), row(5, "samples")),

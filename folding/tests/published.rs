@@ -28,13 +28,16 @@ fn the_published_column_comes_out() {
     ] {
         assert!((share(name) - published).abs() <= 0.0101, "{name}: {} is not {published}", share(name));
     }
-    // Names were cut there, so that LRU and other cannot be separated by name.
-    let both = share("LRU") + share("other");
+    // Names were cut there, so that LRU and other cannot be separated by name; the memtable's search was no row.
+    let both = share("LRU") + share("memtable") + share("other");
     assert!((both - 24.45).abs() <= 0.0101, "LRU and other: {both}");
     let names: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
     assert_eq!(
         names,
-        ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "fault", "other"]
+        [
+            "libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "memtable", "fault",
+            "other"
+        ]
     );
     assert!((rows.iter().map(|row| row.1).sum::<f64>() - 100.0).abs() < 1e-9);
 }
@@ -104,4 +107,29 @@ fn what_the_cache_does_when_a_block_is_released_is_its_own() {
         .collect();
     found.sort_unstable();
     assert_eq!(found, [("1", "LRU"), ("2", "LRU"), ("3", "LRU"), ("4", "other")]);
+}
+
+/// Of a Get, and not of a write, whose list it is too.
+#[test]
+fn a_search_in_the_memtable_is_a_row_of_its_own() {
+    let root = "db_bench;clone3;start_thread;rocksdb::DBImpl";
+    let list = "rocksdb::InlineSkipList<rocksdb::MemTableRep::KeyComparator const&>";
+    let input = format!(
+        "{root}::Get;rocksdb::DBImpl::GetImpl;{list}::FindGreaterOrEqual 1\n\
+         {root}::Get;rocksdb::DBImpl::GetImpl;rocksdb::MemTable::Get;rocksdb::MemTable::KeyComparator::operator() 2\n\
+         {root}::Get;rocksdb::MemTableListVersion::GetFromList;malloc 3\n\
+         {root}::Write;rocksdb::WriteBatchInternal::InsertInto;rocksdb::MemTable::Add;{list}::FindGreaterOrEqual 4\n\
+         {root}::Get;rocksdb::DBImpl::GetImpl;memcpy 5\n"
+    );
+    let text = printed(&["categories", "--format", "stacks"], input.as_bytes());
+    let mut found: Vec<(&str, &str)> = text
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>())
+        .map(|fields| (fields[3], fields[0]))
+        .collect();
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [("1", "memtable"), ("2", "memtable"), ("3", "memtable"), ("4", "other"), ("5", "other")]
+    );
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ground.results.files import Files
 from ground.results.interval import Interval
+from ground.results.ranges import Count
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -38,9 +39,9 @@ class Category:
 
     name: str
     label: str
-    weight: int
+    weight: Count
     share: float
-    samples: int | None
+    samples: Count | None
     interval: Interval | None = None
     us_per_query: float | None = None
     us_per_read: float | None = None
@@ -52,7 +53,7 @@ class OtherFrame:
     """A frame that no rule knows, with the weight it brings into `other`."""
 
     frame: str
-    weight: int
+    weight: Count
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class OtherPart:
 
     name: str
     label: str
-    weight: int
+    weight: Count
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Categories:
 
     view: str
     rules_checked: list[str]
-    total_weight: int
+    total_weight: Count
     rows: list[Category]
     other_frames: list[OtherFrame]
     slices: list[list[int]] = field(default_factory=list)

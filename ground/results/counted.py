@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import MeasurementError, UsageError
+from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json, write_json
 
 __all__ = (
@@ -56,10 +57,10 @@ class Counted(msgspec.Struct):
     lacks:      why it was not counted; "" where it was
     """
 
-    operations: int = 0
+    operations: Count = 0
     events: dict[Event, list[int]] = {}
     again: int = 0
-    stored: int = 0
+    stored: Count = 0
     views: dict[str, list[Category]] = {}
     lacks: str = ""
 
@@ -74,7 +75,7 @@ class OfOperation(msgspec.Struct):
     per: str
     view: str
     arms: dict[str, Counted] = {}
-    repeats_within: float = REPEATS_WITHIN
+    repeats_within: Amount = REPEATS_WITHIN
 
 
 class CountedArm(msgspec.Struct):
@@ -101,7 +102,7 @@ class CountRecord(msgspec.Struct):
     operations: dict[str, OfOperation] = {}
     commands: dict[str, str] = {}
     trees: dict[str, str] = {}
-    seconds: float = 0.0
+    seconds: Amount = 0.0
     schema: int = _SCHEMA
 
 

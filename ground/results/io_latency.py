@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.histogram import Histogram
+from ground.results.ranges import Count, in_order
 from ground.system.atomic_files import read_json
 from ground.system.diskstats import DiskCounts
 
@@ -29,17 +30,17 @@ class ProgramCost:
     """
 
     name: str
-    runs: int
-    ns: int
-    missed: int = 0
+    runs: Count
+    ns: Count
+    missed: Count = 0
 
 
 @dataclass(frozen=True)
 class Device:
     """A block device; bio_based: it has no requests of its own (device mapper, md, zram)."""
 
-    major: int
-    minor: int
+    major: Count
+    minor: Count
     name: str
     partition: bool = False
     bio_based: bool = False
@@ -85,17 +86,17 @@ class IoKind:
 
     operation: str
     flags: list[str]
-    bytes: int
+    bytes: Count
     owner: str
-    count: int
-    total_ns: int
+    count: Count
+    total_ns: Count
 
 
 @dataclass(frozen=True)
 class IoSlice:
     """Total latency of the reads that ended since the slice before, as (low, high, count) in ns; for a heat map."""
 
-    end_ns: int
+    end_ns: Count
     process: list[tuple[int, int, int]]
     others: list[tuple[int, int, int]]
 
@@ -118,8 +119,8 @@ class IoLatency:
     device: Device
     pids: list[int]
     children: bool
-    start_ns: int
-    end_ns: int
+    start_ns: Count
+    end_ns: Count
     rows: list[IoRow]
     kinds: list[IoKind]
     slices: list[IoSlice]
@@ -128,6 +129,9 @@ class IoLatency:
     diskstats: DiskWindow | None = None
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def seconds(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.histogram import Histogram
+from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -113,9 +114,9 @@ class Trap:
     stepped_ns: of an entry whose first instruction the kernel single-steps because it cannot emulate it
     """
 
-    entry_ns: float
-    stepped_ns: float
-    return_ns: float
+    entry_ns: Amount
+    stepped_ns: Amount
+    return_ns: Amount
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class ProbedFunction:
 
     name: str
     file: str
-    calls: int
+    calls: Count
     stepped: bool = False
 
     @property
@@ -143,9 +144,9 @@ class LadderDevice:
     major: int
     minor: int
     name: str
-    followed: int
-    reads: int
-    read_ms: int
+    followed: Count
+    reads: Count
+    read_ms: Count
 
     @property
     def await_ns(self) -> float | None:
@@ -158,12 +159,12 @@ class Rung:
     """Durations of one stage, or of one class of queries, in ns; own_ns: of them within the probes' own programs."""
 
     name: str
-    count: int = 0
-    sum_ns: int = 0
-    least_ns: int = 0
-    most_ns: int = 0
+    count: Count = 0
+    sum_ns: Count = 0
+    least_ns: Count = 0
+    most_ns: Count = 0
     buckets: list[tuple[int, int, int]] = field(default_factory=list)
-    own_ns: int = 0
+    own_ns: Count = 0
 
     @property
     def histogram(self) -> Histogram:
@@ -185,9 +186,9 @@ class QueryParts:
                      `throttle` is left out where no request was held back
     """
 
-    reads: int
-    requests: int
-    not_waited: int
+    reads: Count
+    requests: Count
+    not_waited: Count
     parts: list[Rung]
 
     @property
@@ -224,18 +225,18 @@ class Ladder:
 
     backend: str
     pid: int
-    start_ns: int
-    end_ns: int
-    sample: int
+    start_ns: Count
+    end_ns: Count
+    sample: Count
     start: str
     notes: list[str]
     query: list[ProbedFunction]
     reader: list[ProbedFunction]
     uprobes: str | None
     trap: Trap | None
-    queries: int
-    followed: int
-    threads: int
+    queries: Count
+    followed: Count
+    threads: Count
     stages: list[Rung]
     classes: list[Rung]
     outside: Rung
@@ -245,12 +246,15 @@ class Ladder:
     kind: str = "get"
     several: QueryParts | None = None
     foreign: QueryParts | None = None
-    reader_calls: int | None = None
+    reader_calls: Count | None = None
     ended_soon_s: float | None = None
-    outside_reads: int = 0
+    outside_reads: Count = 0
     without_cpu_ns: int = 0
-    run_queue_ns: int = 0
+    run_queue_ns: Count = 0
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def seconds(self) -> float:

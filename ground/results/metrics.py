@@ -86,6 +86,13 @@ METRICS: Mapping[str, Metric] = {
             digits=0, higher_is_worse=False, headline=True, first=True, title="queries a second",
         ),
         Metric(
+            "qps.client",
+            "queries a second from the client's begin to its end, watched or not, by its own count; the interval is "
+            "what is possible before its first report and after its last",
+            digits=0, higher_is_worse=False, headline=True, first=True, absent="its end was not seen",
+            title="queries a second of the whole benchmark",
+        ),
+        Metric(
             "iops", "storage reads a second, by the device's counter (everybody's reads)", "reads", "seconds",
             digits=0, higher_is_worse=False, headline=True, title="storage reads a second",
         ),
@@ -284,6 +291,8 @@ def metrics_of(record: RunRecord, windows: Iterable[Window]) -> dict[str, float]
                 del metrics[name]
     if sums["seconds"]:
         metrics["cores"] = ratio_of("cores", sums)
+    if record.target.client_qps is not None:
+        metrics["qps.client"] = record.target.client_qps.estimate
     return metrics
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ground.results.checks import Check, Verdict
 from ground.results.histogram import Histogram
+from ground.results.ranges import Count, in_order
 from ground.results.states import STATES
 from ground.system.atomic_files import read_json
 
@@ -38,8 +39,8 @@ _BPFTRACE_LOSES = 0.1
 class StateTotal:
     """Time of all threads in one state (ns), and how many stretches it was."""
 
-    ns: int
-    count: int
+    ns: Count
+    count: Count
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,18 @@ class Thread:
 
     tid: int
     comm: str
-    start_ns: int
-    end_ns: int
+    start_ns: Count
+    end_ns: Count
     started: bool
     ended: bool
-    ran_ns: int
+    ran_ns: Count
     cpu_ns: int | None
     off_ns: dict[str, int]
-    voluntary: int
-    involuntary: int
+    voluntary: Count
+    involuntary: Count
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def life_ns(self) -> int:
@@ -86,9 +90,9 @@ class StackFacts:
     before_ns: time of threads that were blocked before the programs were attached: kernel frames from /proc, no callers
     """
 
-    different: int
-    cut: int
-    lost_ns: int
+    different: Count
+    cut: Count
+    lost_ns: Count
     before_ns: int
 
 
@@ -105,8 +109,8 @@ class OffCpu:
 
     backend: str
     pid: int
-    start_ns: int
-    end_ns: int
+    start_ns: Count
+    end_ns: Count
     process_ended_ns: int | None
     waker: bool
     states: dict[str, StateTotal]
@@ -116,6 +120,9 @@ class OffCpu:
     kernel_symbols: bool
     recording: str | None = None
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def elapsed_ns(self) -> int:
@@ -190,8 +197,8 @@ class OffStack:
     comm: str
     state: str
     frames: tuple[str, ...]
-    ns: int
-    count: int
+    ns: Count
+    count: Count
     category: str = "other"
 
 
@@ -206,14 +213,17 @@ class RunQueue:
 
     backend: str
     pid: int
-    start_ns: int
-    end_ns: int
+    start_ns: Count
+    end_ns: Count
     waits: dict[str, Histogram]
-    voluntary: int
-    involuntary: int
+    voluntary: Count
+    involuntary: Count
     losses: dict[str, int]
     how: str = ""
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     def checks(self) -> Iterator[Check]:
         waits = sum(wait.count for wait in self.waits.values())
@@ -246,7 +256,7 @@ class WallRow:
 
     state: str
     category: str
-    ns: int
+    ns: Count
     us_per_query: float | None = None
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ground.errors import MeasurementError
 from ground.results.files import Files
+from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json, write_json
 
 __all__ = (
@@ -41,21 +42,21 @@ _REACHED = 0.9
 class Tally:
     """A number of samples, and their weight in wall time, ns."""
 
-    samples: int
-    weight_ns: int
+    samples: Count
+    weight_ns: Count
 
 
 @dataclass(frozen=True)
 class Durations:
     """How long something lasted `n` times, ns; percentiles are values that were seen (nearest rank)."""
 
-    n: int
-    total_ns: int
-    mean_ns: int
-    p50_ns: int
-    p90_ns: int
-    p99_ns: int
-    max_ns: int
+    n: Count
+    total_ns: Count
+    mean_ns: Count
+    p50_ns: Count
+    p90_ns: Count
+    p99_ns: Count
+    max_ns: Count
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class ThreadSamples:
 
     tid: int
     name: str
-    samples: int
-    weight_ns: int
+    samples: Count
+    weight_ns: Count
     states: dict[str, Tally]
 
 
@@ -76,8 +77,8 @@ class WaitPlace:
     state: str
     wchan: str
     syscall: int
-    samples: int
-    weight_ns: int
+    samples: Count
+    weight_ns: Count
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,11 @@ class Lacking:
     moved:        it ran on between the look at its state and its stop: counted as running, without kernel frames
     """
 
-    ended: int = 0
-    did_not_stop: int = 0
-    refused: int = 0
-    left_alone: int = 0
-    moved: int = 0
+    ended: Count = 0
+    did_not_stop: Count = 0
+    refused: Count = 0
+    left_alone: Count = 0
+    moved: Count = 0
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,12 @@ class Activity:
     host_user, host_system: share of all CPUs' time, 0..1: the `us` and `sy` of vmstat
     """
 
-    seconds: float
-    switches: int
-    voluntary_switches: int
+    seconds: Amount
+    switches: Count
+    voluntary_switches: Count
     user_cpus: float
     system_cpus: float
-    host_switches: int
+    host_switches: Count
     host_user: float
     host_system: float
 
@@ -140,16 +141,16 @@ class Pmp:
     sampler: str
     pid: int
     event: str
-    hz: float
+    hz: Amount
     callgraph: str
-    stack_bytes: int
-    start_ns: int
-    end_ns: int
+    stack_bytes: Count
+    start_ns: Count
+    end_ns: Count
     end: str
-    rounds: int
-    late_rounds: int
-    samples: int
-    weight_ns: int
+    rounds: Count
+    late_rounds: Count
+    samples: Count
+    weight_ns: Count
     states: dict[str, Tally]
     threads: list[ThreadSamples]
     places: list[WaitPlace]
@@ -177,6 +178,9 @@ class Pmp:
     def is_slow(self) -> bool:
         """Whether the rate that was asked for was not reached."""
         return self.reached_hz is not None and self.reached_hz < _REACHED * self.hz
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def seconds(self) -> float:

@@ -17,6 +17,7 @@ import msgspec
 from ground.errors import MeasurementError
 from ground.results.categories import Categories
 from ground.results.files import Files
+from ground.results.ranges import Count
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -45,9 +46,9 @@ class CutCopies:
     bytes:   that were asked for
     """
 
-    by_size: int
-    by_page: int
-    bytes: int
+    by_size: Count
+    by_page: Count
+    bytes: Count
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class OtherEvent:
     """An event of the recording that was not folded; one without a sample is none."""
 
     event: str
-    weight: int
+    weight: Count
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,16 @@ class FoldStats:
 
     event: str | None
     unit: str
-    samples: int
-    weight: int
-    unique_stacks: int
-    lost_records: int
-    dropped_lines: int
-    incomplete_weight: int
-    unresolved_weight: int
+    samples: Count
+    weight: Count
+    unique_stacks: Count
+    lost_records: Count
+    dropped_lines: Count
+    incomplete_weight: Count
+    unresolved_weight: Count
     cut_copies: CutCopies
-    truncated_chains: int
-    largest_sample_weight: int
+    truncated_chains: Count
+    largest_sample_weight: Count
     truncated_input: str | None = None
     other_events: list[OtherEvent] = field(default_factory=list)
 
@@ -86,8 +87,8 @@ class SymbolDifference:
     """A symbol whose self weight is not that of perf report, and why."""
 
     symbol: str
-    folded: int
-    reported: int
+    folded: Count
+    reported: Count
     reason: str
 
 
@@ -101,9 +102,9 @@ class EventCheck:
 
     event: str
     equal: bool
-    folded: int
-    reported: int
-    symbols: int
+    folded: Count
+    reported: Count
+    symbols: Count
     differences: list[SymbolDifference]
 
 
@@ -112,7 +113,7 @@ class Checked:
     """How a fold compares with perf report; lost_samples: of the whole recording, whatever the process."""
 
     schema: int
-    lost_samples: int
+    lost_samples: Count
     events: list[EventCheck]
 
 
@@ -157,7 +158,7 @@ class _View:
 class Slices:
     """What each slice of time holds; slice 0 begins at `start_ns` on the recording's clock."""
 
-    length_ns: int
+    length_ns: Count
     start_ns: int
     slice: list[int]
     stack: list[int]
@@ -181,8 +182,8 @@ class FoldedStack:
     objects: tuple[str, ...]
     comm: str
     tid: int | None
-    weight: int
-    samples: int | None
+    weight: Count
+    samples: Count | None
     state: str = ""
     category: str = OTHER
     anchor: int = -1

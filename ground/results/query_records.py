@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ground.errors import MeasurementError
 from ground.results.histogram import Histogram
 from ground.results.ladder import ProbedFunction, Trap
+from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json, read_whole
 
 __all__ = (
@@ -63,19 +64,19 @@ class Span(NamedTuple):
 
     left: int
     woken: int
-    runs: int
+    runs: Count
     place: int
     who: int
     kind: int
     part: int
     awaited: int
     state: int
-    bytes: int
+    bytes: Count
     device: int
-    reads_beside: int = 0
-    writes_beside: int = 0
-    others_beside: int = 0
-    kib_beside: int = 0
+    reads_beside: Count = 0
+    writes_beside: Count = 0
+    others_beside: Count = 0
+    kib_beside: Count = 0
 
     @property
     def is_request(self) -> bool:
@@ -95,21 +96,21 @@ class QueryRecord(NamedTuple):
     sampled: how often it was sampled while it ran; at most 8 of them, drawn at random, are spans
     """
 
-    begin_ns: int
-    end_ns: int
-    own_ns: int
-    bytes: int
+    begin_ns: Count
+    end_ns: Count
+    own_ns: Count
+    bytes: Count
     parts: tuple[int, ...]
     tid: int
-    weight: int
-    reads: int
-    min_flt: int
-    maj_flt: int
+    weight: Count
+    reads: Count
+    min_flt: Count
+    maj_flt: Count
     slow: bool
     spans: tuple[Span, ...]
-    waits_beyond: int
-    requests_beyond: int
-    sampled: int = 0
+    waits_beyond: Count
+    requests_beyond: Count
+    sampled: Count = 0
 
     @property
     def ns(self) -> int:
@@ -147,10 +148,10 @@ class Pilot:
     trap_share: of a CPU, what the traps at the queries' entries will take: queries_per_second x the cost of one
     """
 
-    seconds: float
-    queries_per_second: float
-    finished: int
-    slow_ns: int
+    seconds: Amount
+    queries_per_second: Amount
+    finished: Count
+    slow_ns: Count
     trap_share: float
 
 
@@ -173,37 +174,40 @@ class Recorded:
 
     backend: str
     pid: int
-    start_ns: int
-    end_ns: int
-    sample: int
-    slow_ns: int
+    start_ns: Count
+    end_ns: Count
+    sample: Count
+    slow_ns: Count
     threshold_ns: int | None
-    one_in: int
-    ring_bytes: int
+    one_in: Count
+    ring_bytes: Count
     notes: list[str]
     query: list[ProbedFunction]
     uprobes: str
     trap: Trap
     pilot: Pilot
-    queries: int
-    followed: int
-    threads: int
+    queries: Count
+    followed: Count
+    threads: Count
     histogram: Histogram
-    own_ns: int
-    slow: int
-    kept: int
-    still_open: int
-    linger_ns: int
-    waits_beyond: int
-    requests_beyond: int
-    uneven: int
-    places: int
+    own_ns: Count
+    slow: Count
+    kept: Count
+    still_open: Count
+    linger_ns: Count
+    waits_beyond: Count
+    requests_beyond: Count
+    uneven: Count
+    places: Count
     losses: dict[str, int] = field(default_factory=dict)
     kernel_symbols: bool = True
     process_ended: bool = False
     kind: str = "get"
     ended_soon_s: float | None = None
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def seconds(self) -> float:

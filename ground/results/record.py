@@ -9,6 +9,7 @@ from datetime import datetime
 from ground.results.checks import Check
 from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
+from ground.results.ranges import Amount, Count, in_order
 
 __all__ = (
     "CUT",
@@ -59,18 +60,18 @@ class SeedRange:
     """The seeds `first .. first + threads - 1`, given to the threads of one step; the ledger gives none twice."""
 
     step: str
-    first: int
-    threads: int
+    first: Count
+    threads: Count
 
 
 @dataclass
 class RoleCounters:
     """What the threads of one role added up to: CPU time as in `Counters`, and calls of write (syscw)."""
 
-    cpu_ns: int
+    cpu_ns: Count
     user_ns: int
     system_ns: int
-    write_calls: int
+    write_calls: Count
 
     def plus(self, other: RoleCounters) -> RoleCounters:
         return RoleCounters(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
@@ -102,6 +103,8 @@ class Counters:
 
     queries:         operations the engine finished, interpolated at the window's edges from its own 1 s report; None
                      where the report does not cover the window
+    queries_sd:      standard deviation of `queries` by what their count cannot tell: when they ended between two of its
+                     reports, and how old its answers are
     storage_reads:   read requests completed by the database's device (diskstats), whoever sent them
     storage_read_bytes: bytes they read
     storage_read_ms: time those requests spent between their start and their end, added up (diskstats, ms)
@@ -123,30 +126,31 @@ class Counters:
     operations:      of a target: how many of each kind it finished, those kinds whose count covers the window
     """
 
-    queries: float | None
-    storage_reads: int
-    storage_read_bytes: int
+    queries: Amount | None
+    storage_reads: Count
+    storage_read_bytes: Count
     storage_read_ms: int
-    process_read_bytes: int
-    process_write_bytes: int
-    read_calls: int
-    cpu_ns: int
+    process_read_bytes: Count
+    process_write_bytes: Count
+    read_calls: Count
+    cpu_ns: Count
     accounted_ns: int
     user_ns: int
     system_ns: int
-    runqueue_wait_ns: int
-    voluntary_switches: int
-    involuntary_switches: int
+    runqueue_wait_ns: Count
+    voluntary_switches: Count
+    involuntary_switches: Count
     minor_faults: int
     major_faults: int
     steal_ns: int
-    threads_ended: int
-    storage_writes: int = 0
-    storage_write_bytes: int = 0
+    threads_ended: Count
+    storage_writes: Count = 0
+    storage_write_bytes: Count = 0
     host: HostTimes | None = None
     roles: dict[str, RoleCounters] = field(default_factory=dict)
     groups: dict[str, RoleCounters] = field(default_factory=dict)
-    operations: dict[str, float] = field(default_factory=dict)
+    operations: dict[str, Amount] = field(default_factory=dict)
+    queries_sd: Amount = 0.0
 
     @property
     def own_part(self) -> float:
@@ -165,11 +169,14 @@ class Window:
     """
 
     kind: str
-    start_ns: int
-    end_ns: int
+    start_ns: Count
+    end_ns: Count
     counters: Counters
     note: str = ""
     engine: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def seconds(self) -> float:
@@ -207,19 +214,19 @@ class ProfileFacts:
 
     event: str
     unit: str
-    frequency: int
+    frequency: Count
     scope: str
     callgraph: str
     why: list[str]
-    samples: int = 0
-    weight: int = 0
-    report_weight: int | None = None
-    lost_samples: int = 0
-    incomplete_weight: int = 0
-    cut_by_size_weight: int = 0
-    cut_by_page_weight: int = 0
-    unresolved_weight: int = 0
-    largest_sample_weight: int = 0
+    samples: Count = 0
+    weight: Count = 0
+    report_weight: Count | None = None
+    lost_samples: Count = 0
+    incomplete_weight: Count = 0
+    cut_by_size_weight: Count = 0
+    cut_by_page_weight: Count = 0
+    unresolved_weight: Count = 0
+    largest_sample_weight: Count = 0
     coverage: float | None = None
     ghz: float | None = None
     beside: list[str] = field(default_factory=list)
@@ -256,7 +263,7 @@ class Expectation:
     levels: str = "any"
     filters: str = "any"
     tree: str = "unchanged"
-    write_rate: int = 0
+    write_rate: Count = 0
     missing_keys: bool = False
 
 
@@ -272,11 +279,11 @@ class OwnCost:
     """
 
     seconds: dict[str, float]
-    target_seconds: float
+    target_seconds: Amount
     budget: float | None = None
     unlimited: str = ""
-    period: float = 0.0
-    allowed: float = 0.0
+    period: Amount = 0.0
+    allowed: Amount = 0.0
     cut: list[str] = field(default_factory=list)
 
 
@@ -293,6 +300,8 @@ class Target:
     count_lag: how old its answers may be, s
     count_sampled: the rate was counted once for a while, and is used for all windows
     clients:  threads that send its queries, as its command line says; 0 where that is not known
+    client_qps: queries a second from the client's begin to its end, watched or not, by its own count; the interval is
+              what is possible of the time before its first report and after its last. None where that was not seen
     notes:    what happened to the target meanwhile, and is neither's fault
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
     names:    what keeps frames of it from having names
@@ -307,16 +316,17 @@ class Target:
     groups: dict[str, list[int]] = field(default_factory=dict)
     count: str = ""
     count_failed: str = ""
-    count_lag: float = 0.0
+    count_lag: Amount = 0.0
     notes: list[str] = field(default_factory=list)
     off_cpu_pid: int = 0
     cost: OwnCost | None = None
     names: list[Check] = field(default_factory=list)
     redacted: bool = False
-    ended_lost: int = 0
+    ended_lost: Count = 0
     ignoring: list[int] = field(default_factory=list)
     count_sampled: bool = False
-    clients: int = 0
+    clients: Count = 0
+    client_qps: Interval | None = None
 
 
 @dataclass
@@ -338,7 +348,7 @@ class RunRecord:
     created: str
     workload: str
     engine: str
-    threads: int
+    threads: Count
     options: dict[str, str]
     expected: Expectation = field(default_factory=Expectation)
     pid: int = 0
@@ -360,6 +370,11 @@ class RunRecord:
     intervals: dict[str, Interval] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+
+    @property
+    def lost(self) -> list[Unobserved]:
+        """What was asked for by name and did not watch."""
+        return [one for one in self.unobserved if one.asked]
 
     @property
     def build(self) -> str:

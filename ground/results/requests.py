@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ground.errors import MeasurementError
 from ground.results.io_latency import Device, DiskWindow, ProgramCost
+from ground.results.ranges import Count, in_order
 from ground.system.atomic_files import read_json, read_whole
 
 __all__ = (
@@ -42,9 +43,9 @@ class Request(NamedTuple):
 
     ended: int
     offset: int
-    queue_ns: int
-    device_ns: int
-    bytes: int
+    queue_ns: Count
+    device_ns: Count
+    bytes: Count
     flags: int
     file: int
     thread: int
@@ -59,10 +60,10 @@ class Request(NamedTuple):
 class OperationTotal:
     """All requests of an operation that ended in the window, those that are not kept one by one too; times in ns."""
 
-    requests: int = 0
-    bytes: int = 0
-    queue_ns: int = 0
-    device_ns: int = 0
+    requests: Count = 0
+    bytes: Count = 0
+    queue_ns: Count = 0
+    device_ns: Count = 0
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class SeenFile:
     """
 
     device: tuple[int, int]
-    inode: int
-    generation: int
+    inode: Count
+    generation: Count
     path: list[str]
     inodes: list[int]
 
@@ -114,15 +115,15 @@ class Requests:
     device: Device
     pids: list[int]
     children: bool
-    start_ns: int
-    end_ns: int
+    start_ns: Count
+    end_ns: Count
     reasons: int
     operations: list[str]
     found: list[str]
     submitters: list[str]
     flags: dict[str, int]
     totals: dict[str, OperationTotal]
-    rows: int
+    rows: Count
     files: list[SeenFile]
     threads: list[SeenThread]
     losses: dict[str, int]
@@ -130,6 +131,9 @@ class Requests:
     diskstats: DiskWindow | None = None
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
 
 def read_requests(path: Path) -> Requests:

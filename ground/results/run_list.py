@@ -140,6 +140,8 @@ def _of_record(name: str, record: RunRecord) -> ListedRun:
         what.append(f"library {record.tools.get('engine_release') or library}")
     what += [record.options[key] for key in _SETTINGS if record.options.get(key)]
     metrics = record.metrics
+    if "qps.client" in metrics:
+        what.append(f"QPS of the whole benchmark {metrics['qps.client']:,.0f}")
     return ListedRun(
         name, record.created, kind, ", ".join(dict.fromkeys(what)), _verdict(record), metrics.get("qps"),
         metrics.get("cpuPer"),

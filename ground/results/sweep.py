@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import MeasurementError, UsageError
+from ground.results.ranges import Amount
 from ground.system.atomic_files import read_json, write_json
 
 __all__ = ("NAME", "PERCENTILES", "Offered", "SweepRecord", "read_sweep", "write_sweep")
@@ -29,12 +30,12 @@ class Offered(msgspec.Struct):
     """
 
     rate: float | None
-    per_second: float
+    per_second: Amount
     queries: int
-    seconds: float
+    seconds: Amount
     latency: dict[str, float] = {}
     late: float = 0.0
-    cpu: float = 0.0
+    cpu: Amount = 0.0
     overloaded: bool = False
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.interval import Interval
+from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -69,8 +70,8 @@ class TailGroup:
     low_ns, high_ns: the durations that it has
     """
 
-    records: int
-    queries: float
+    records: Count
+    queries: Amount
     mean_us: float
     low_ns: int
     high_ns: int
@@ -104,7 +105,7 @@ class MixRow:
     None where a group has none of them. reason: where the queries are read calls; "" otherwise
     """
 
-    reads: int
+    reads: Count
     tail_share: float
     median_share: float
     tail_us: float | None
@@ -156,7 +157,7 @@ class Strip:
 
     seconds: float
     slow: list[tuple[float, float]]
-    queries: int
+    queries: Count
     beside: list[tuple[float, float, float]]
     bin_seconds: float
     jobs: list[tuple[str, float, float]]
@@ -180,9 +181,9 @@ class WorstRequest:
     """In ns from the query's begin: begun, issued, completed (0: not seen). device: major:minor"""
 
     begun: int
-    issued: int
-    completed: int
-    bytes: int
+    issued: Count
+    completed: Count
+    bytes: Count
     device: str
 
 
@@ -193,7 +194,7 @@ class WorstQuery:
     begin_ns: int
     ns: int
     tid: int
-    reads: int
+    reads: Count
     parts: dict[str, int]
     waits: list[WorstWait]
     requests: list[WorstRequest]
@@ -220,13 +221,13 @@ class Tail:
     """
 
     pid: int
-    start_ns: int
-    end_ns: int
-    sample: int
-    queries: int
-    followed: int
-    counted: int
-    threads: int
+    start_ns: Count
+    end_ns: Count
+    sample: Count
+    queries: Count
+    followed: Count
+    counted: Count
+    threads: Count
     mean_us: float
     weighted_us: float
     wall_share: float
@@ -249,6 +250,9 @@ class Tail:
     kind: str = "get"
     cpu_disturbed: bool = False
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def seconds(self) -> float:

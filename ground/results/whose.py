@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.io_latency import Device, DiskWindow, ProgramCost
+from ground.results.ranges import Amount, Count, in_order
 from ground.results.requests import OperationTotal
 from ground.results.stored_files import StoredFile
 from ground.system.atomic_files import read_json
@@ -87,10 +88,10 @@ class WhoseRow:
     level: int | None
     column_family: str
     holds: str
-    requests: int
-    bytes: int
-    queue_ns: int
-    device_ns: int
+    requests: Count
+    bytes: Count
+    queue_ns: Count
+    device_ns: Count
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,12 @@ class FileRow:
     level: int | None
     column_family: str
     moved_from: int | None
-    reads: int
-    read_bytes: int
-    read_device_ns: int
-    writes: int
-    write_bytes: int
-    write_device_ns: int
+    reads: Count
+    read_bytes: Count
+    read_device_ns: Count
+    writes: Count
+    write_bytes: Count
+    write_device_ns: Count
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,10 @@ class ReasonRow:
     reason: str
     label: str
     level: int | None
-    sampled: int
-    requests: float
-    bytes: float
-    device_ns: float
+    sampled: Count
+    requests: Amount
+    bytes: Amount
+    device_ns: Amount
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,8 @@ class Whose:
     device: Device
     pids: list[int]
     children: bool
-    start_ns: int
-    end_ns: int
+    start_ns: Count
+    end_ns: Count
     engine: str
     directory: str
     failed: str
@@ -167,18 +168,21 @@ class Whose:
     files: list[FileRow]
     files_left_out: tuple[int, int]
     reasons: list[ReasonRow]
-    reasons_of: int
-    several_files: int
-    moved: int
-    unnamed: int
-    unlisted: int
-    readahead: int
+    reasons_of: Count
+    several_files: Count
+    moved: Count
+    unnamed: Count
+    unlisted: Count
+    readahead: Count
     totals: dict[str, OperationTotal]
     losses: dict[str, int]
     facts: dict[str, int] = field(default_factory=dict)
     diskstats: DiskWindow | None = None
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def seconds(self) -> float:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.errors import MeasurementError
 from ground.results.histogram import Histogram
 from ground.results.ladder import Trap
+from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "StallCause", "WatchedFunction", "WriteLadder",
-    "WritePilot", "WriteRole", "WriteStage", "WriteStageName", "read_write_ladder", "stage_sum",
+    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "StallCause", "WatchedFunction", "WriteHalf",
+    "WriteLadder", "WritePilot", "WriteRole", "WriteStage", "WriteStageName", "WriteTurn", "read_write_ladder",
+    "stage_sum",
 )  # fmt: skip
 
 
@@ -77,10 +79,10 @@ class WriteStage:
     """Time of one stage, summed over the `count` writes that were in it, ns; own_ns: within the probes' programs."""
 
     name: str
-    count: int
-    sum_ns: int
-    most_ns: int
-    own_ns: int = 0
+    count: Count
+    sum_ns: Count
+    most_ns: Count
+    own_ns: Count = 0
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,12 @@ class WriteRole:
     """
 
     name: str
-    count: int = 0
-    sum_ns: int = 0
-    least_ns: int = 0
-    most_ns: int = 0
+    count: Count = 0
+    sum_ns: Count = 0
+    least_ns: Count = 0
+    most_ns: Count = 0
     buckets: list[tuple[int, int, int]] = field(default_factory=list)
-    own_ns: int = 0
+    own_ns: Count = 0
     stages: list[WriteStage] = field(default_factory=list)
     join: list[WriteStage] = field(default_factory=list)
 
@@ -112,20 +114,36 @@ class WatchedFunction:
     stage: str
     name: str
     file: str
-    calls: int
+    calls: Count
     stepped: bool
 
 
 @dataclass(frozen=True)
 class WritePilot:
-    """A second before the window: writes in it, their mean, and what watching was predicted to take of each (ns) and of
-    a CPU for all (a share)."""
+    """A second before the window: writes in it, their mean, and what watching was predicted to take of each at least
+    (ns), and of a CPU for all (a share)."""
 
-    seconds: float
-    writes_per_second: float
-    mean_ns: float
-    cost_ns: float
-    cost_share: float
+    seconds: Amount
+    writes_per_second: Amount
+    mean_ns: Amount
+    cost_ns: Amount
+    cost_share: Amount
+
+
+@dataclass(frozen=True)
+class WriteHalf:
+    """Writes that began and ended in a half of a turn, and their durations together, ns."""
+
+    count: Count
+    sum_ns: Count
+
+
+@dataclass(frozen=True)
+class WriteTurn:
+    """Before the window: with a probe at the entry and return of writes alone, and watched as in the window."""
+
+    unwatched: WriteHalf
+    watched: WriteHalf
 
 
 @dataclass(frozen=True)
@@ -142,8 +160,8 @@ class WriteLadder:
 
     backend: str
     pid: int
-    start_ns: int
-    end_ns: int
+    start_ns: Count
+    end_ns: Count
     full: bool
     notes: list[str]
     functions: list[WatchedFunction]
@@ -152,19 +170,23 @@ class WriteLadder:
     uprobes: str
     trap: Trap
     pilot: WritePilot
-    writes: int
-    threads: int
-    synced: int
-    no_log: int
-    joins: int
-    groups: int
-    grouped: int
+    writes: Count
+    threads: Count
+    synced: Count
+    no_log: Count
+    joins: Count
+    groups: Count
+    grouped: Count
     group_sizes: list[tuple[int, int]]
     roles: list[WriteRole]
     losses: dict[str, int]
     process_ended: bool
     ended_soon_s: float | None = None
+    turns: list[WriteTurn] = field(default_factory=list)
     schema: int = 1
+
+    def __post_init__(self) -> None:
+        in_order(self.start_ns, self.end_ns)
 
     @property
     def seconds(self) -> float:
@@ -190,7 +212,7 @@ class WriteLadder:
 
     @property
     def probe_ns(self) -> float:
-        """The probes' own part of a write, ns: their programs measured, their traps estimated. 0 without writes.
+        """The probes' own part of a write at least, ns: programs measured, traps estimated. 0 without writes.
 
         Traps of the write's own entry and return lie within it by half. System calls are not trapped.
         """
@@ -202,6 +224,12 @@ class WriteLadder:
         both = self.trap.entry_ns + self.trap.return_ns
         traps = both * (0.5 + (self.joins + trapped) / self.finished) + (self.trap.entry_ns if self.wake_ups else 0.0)
         return sum(role.own_ns for role in self.roles) / self.finished + traps
+
+    @property
+    def write_traps_ns(self) -> float:
+        """What the traps of a write's own entry and return take, ns, as on functions of the loader's own."""
+        stepped = any(one.stepped for one in self.functions if one.stage == "write")
+        return (self.trap.stepped_ns if stepped else self.trap.entry_ns) + self.trap.return_ns
 
     @property
     def stepped(self) -> list[WatchedFunction]:
@@ -220,7 +248,7 @@ class StallCause:
     cause: str
     column_family: str
     times: int
-    seconds: float
+    seconds: Amount
     longest: float
     first: float
 
@@ -251,9 +279,6 @@ def _cannot_be(ladder: WriteLadder) -> Iterator[str]:
         unknown = {part.name for part in parts} - {*WRITE_STAGES, *WAITS}
         if unknown:
             yield f"a stage of writes called {', '.join(sorted(unknown))}"
-        figures: Sequence[int] = (role.count, role.sum_ns, role.own_ns, *(part.sum_ns for part in parts))
-        if min(figures) < 0:
-            yield f"a negative time or number of {role.name} writes"
         longest = max((role.most_ns, *(part.most_ns for part in parts)))
         if longest > window:
             yield f"a {role.name} write of {longest} ns in a window of {window} ns"

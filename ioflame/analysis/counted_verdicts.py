@@ -1,8 +1,8 @@
 """Whether an arm takes more instructions than the base: by ranges, for counts have no noise but that of addresses.
 
-Instructions alone can lie: code with fewer of them can take longer where branches are mispredicted. So an estimate of
-cycles is given beside them, as a hint and not a measurement: half a cycle an instruction, 16 a simulated misprediction,
-20 a locked instruction.
+The words of a verdict rest on instructions alone. Code with fewer of them can take longer where branches are
+mispredicted, but simulated mispredictions may fall on one host and rise on another. So they only cast doubt, by an
+estimate of cycles: half a cycle an instruction, 16 a simulated misprediction, 20 a locked instruction.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from ground.results.counted import REPEATS_WITHIN, Counted, Event
 
-__all__ = ("Against", "CountVerdict", "Spread", "against", "not_repeatable", "spread")
+__all__ = ("ACTED_ON", "Against", "CountVerdict", "Spread", "against", "not_repeatable", "spread")
 
 _CYCLES = {Event.INSTRUCTIONS: 0.5, Event.MISPREDICTIONS: 16.0, Event.LOCKED: 20.0}
+# A change of instructions below which nobody would act: other flags, or where the compiler puts code, make as much.
+ACTED_ON = 0.01
 # Of what instructions change the estimate by: mispredictions that change it less do not speak against them.
 _SPEAKS = 0.1
 # Mispredictions that change by less change with where the code lies: 20 nops in a Get were seen to make 0.1 % fewer.
@@ -27,11 +29,9 @@ class CountVerdict(enum.Enum):
     """Of an arm against the base."""
 
     SAME = "same"
+    SLIGHT = f"below {ACTED_ON:.0%}"
     MORE = "more instructions"
     FEWER = "fewer instructions"
-    REGRESSED = "regressed"
-    IMPROVED = "improved"
-    MIXED = "mixed: measure time"
     NOT_COUNTED = "not counted"
 
 
@@ -54,6 +54,7 @@ class Against:
     """change: of the median of instructions, as a part of the base's; tells: the smallest change that could be seen
 
     more: instructions an operation; mispredictions: their change, as a part of the base's; None where it had none
+    doubted: mispredictions or locked instructions speak against the instructions, or change alone: time decides
     """
 
     verdict: CountVerdict
@@ -61,6 +62,7 @@ class Against:
     tells: float = 0.0
     more: float = 0.0
     mispredictions: float | None = None
+    doubted: bool = False
 
 
 def spread(counted: Counted, event: Event) -> Spread | None:
@@ -80,10 +82,10 @@ def against(base: Counted, arm: Counted) -> Against:
     before, after = spread(base, Event.INSTRUCTIONS), spread(arm, Event.INSTRUCTIONS)
     if before is None or after is None or not before.middle:
         return Against(CountVerdict.NOT_COUNTED)
-    more = after.middle - before.middle
-    verdict = _verdict(base, arm, _direction(before, after))
-    tells = max(before.width, after.width)
-    return Against(verdict, more / before.middle, tells, more, _change(base, arm, Event.MISPREDICTIONS))
+    more, direction = after.middle - before.middle, _direction(before, after)
+    change, tells = more / before.middle, max(before.width, after.width)
+    doubted = _doubted(base, arm, direction)
+    return Against(_verdict(direction, change), change, tells, more, _change(base, arm, Event.MISPREDICTIONS), doubted)
 
 
 def _change(base: Counted, arm: Counted, event: Event) -> float | None:
@@ -91,17 +93,24 @@ def _change(base: Counted, arm: Counted, event: Event) -> float | None:
     return after.middle / before.middle - 1 if before and after and before.middle else None
 
 
-def _verdict(base: Counted, arm: Counted, instructions: int) -> CountVerdict:
+def _verdict(direction: int, change: float) -> CountVerdict:
+    """direction: as of `_direction`"""
+    if not direction:
+        return CountVerdict.SAME
+    if abs(change) < ACTED_ON:
+        return CountVerdict.SLIGHT
+    return CountVerdict.MORE if direction > 0 else CountVerdict.FEWER
+
+
+def _doubted(base: Counted, arm: Counted, instructions: int) -> bool:
+    """instructions: their direction"""
     events = _told_apart(base, arm)
     before, after = _cycles(base, events), _cycles(arm, events)
-    cycles = _direction(before, after)
     if not instructions:
-        return CountVerdict.MIXED if cycles else CountVerdict.SAME
+        return _direction(before, after) != 0
     if (after.middle - before.middle) * instructions <= 0:
-        return CountVerdict.MIXED
-    if Event.MISPREDICTIONS in events and _mispredictions_speak_against(base, arm, instructions):
-        return CountVerdict.MORE if instructions > 0 else CountVerdict.FEWER
-    return CountVerdict.REGRESSED if instructions > 0 else CountVerdict.IMPROVED
+        return True
+    return Event.MISPREDICTIONS in events and _mispredictions_speak_against(base, arm, instructions)
 
 
 def _told_apart(base: Counted, arm: Counted) -> list[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -10,7 +11,7 @@ from ground.results.metrics import METRICS, MODE_COUNTER, few_reads, metrics_of,
 from ground.results.record import CUT, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
 
-__all__ = ("figures", "intervals_of", "metric_intervals", "slice_columns", "weight_by_time")
+__all__ = ("count_off", "figures", "intervals_of", "metric_intervals", "slice_columns", "weight_by_time")
 
 # Of a target cores have slices of their own: its seconds need not be counted.
 _SCATTERED = [
@@ -45,10 +46,14 @@ def figures(resamples: Resamples) -> dict[str, Draws]:
 
 
 def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Interval]:
-    """95 % intervals of the figures of `metrics_of`."""
-    found = metric_intervals(series, record.threads)
+    """95 % intervals of the figures of `metrics_of`: how they vary from second to second, and where queries are in them
+    what their count cannot tell."""
+    off = count_off([window for window in record.windows if window.kind == "plain"])
+    found = {name: _widened(name, one, off) for name, one in metric_intervals(series, record.threads).items()}
     if record.target is None:
         return found
+    if record.target.client_qps is not None:
+        found["qps.client"] = record.target.client_qps
     if not record.target.clients:
         found.pop("rx.lat", None)
     slices = [{"us": w.seconds * 1e6, "cpu_us": w.counters.cpu_ns / 1e3} for w in series if w.kind == "plain"]
@@ -56,6 +61,21 @@ def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Inter
     known = metrics_of(record, [window for window in series if window.kind == "plain"])
     found |= {"cores": cores} if cores is not None else {}
     return {name: interval for name, interval in found.items() if name in known}
+
+
+def count_off(windows: Sequence[Window]) -> float:
+    """By how much the queries of some windows together may be off, 95 %, as a part of them."""
+    queries = sum(window.counters.queries or 0.0 for window in windows)
+    return 1.96 * math.hypot(*(window.counters.queries_sd for window in windows)) / queries if queries else 0.0
+
+
+def _widened(name: str, interval: Interval, off: float) -> Interval:
+    """off: a part of the queries"""
+    if "queries" not in (METRICS[name].part, METRICS[name].per):
+        return interval
+    more = off * interval.estimate
+    low, high = (math.hypot(end - interval.estimate, more) for end in (interval.low, interval.high))
+    return Interval(interval.estimate, interval.estimate - low, interval.estimate + high, interval.n)
 
 
 def metric_intervals(series: Iterable[Window], threads: int) -> dict[str, Interval]:

@@ -21,14 +21,15 @@ def which_to_believe(time: Decision | None, count: Against) -> str:
     same = count.verdict is CountVerdict.SAME
     way = "more" if count.change > 0 else "fewer"
     counted = "same instructions" if same else f"{abs(count.change):.2%} {way} instructions"
-    mixed = count.verdict is CountVerdict.MIXED
-    if mixed:
+    if count.doubted:
         counted += ", but mispredictions or locks say otherwise"
     if time is None or time.outcome not in _MEASURED:
-        believe = "neither is to be believed before the time is" if mixed else "believe the count, for the code alone"
+        believe = (
+            "neither is to be believed before the time is" if count.doubted else "believe the count, for the code alone"
+        )
         return f"{counted}; the time is undecided here: {believe}"
     measured = _MEASURED[time.outcome]
-    if mixed:
+    if count.doubted:
         return f"{counted}; {measured}: believe the time"
     if time.outcome is Outcome.SAME:
         within = f"{measured} within {percent(time.delta)}"

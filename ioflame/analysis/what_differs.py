@@ -8,7 +8,7 @@ from pathlib import Path
 from ground.results.record import ANALYSIS, Command, RunRecord
 from ground.system.host import describe_host
 
-__all__ = ("barriers", "differences")
+__all__ = ("barriers", "differences", "said")
 
 # What two runs must have in common for their figures to be compared (design, honesty rule 2): these, and the settings
 # of the engine. Its version need not be: to compare two is why there are two runs. Another event or unit bars what was
@@ -62,6 +62,11 @@ def barriers(records: Sequence[RunRecord]) -> list[str]:
     return [name for name in names if name in _MUST_AGREE or name.startswith(_SETTING)]
 
 
+def said(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Rows of `differences` in words: `setting --num 1000, 2000`"""
+    return [f"{name} {', '.join(dict.fromkeys(values))}" for name, values in rows]
+
+
 def _facts(record: RunRecord, in_all: Collection[str]) -> dict[str, str]:
     """in_all: the commands whose flags can be compared, because every run has them"""
     profile = record.profile
@@ -75,7 +80,12 @@ def _facts(record: RunRecord, in_all: Collection[str]) -> dict[str, str]:
     }
     if profile:
         facts |= {"call graphs": profile.callgraph, "scope": profile.scope, "frequency": f"{profile.frequency} Hz"}
-    facts |= {f"option {name}": value for name, value in record.options.items() if name not in _OWN}
+    for name, value in record.options.items():
+        # A client's flag, of a command of the user's: as much a setting as one of ours.
+        if name.startswith("--") and name not in _NO_SETTING:
+            facts[f"{_SETTING}{name}"] = value
+        elif name not in _OWN and not name.startswith("--"):
+            facts[f"option {name}"] = value
     facts |= {f"database {name}": value for name, value in record.database.as_text().items() if name not in _OWN}
     facts |= {f"tool {name}": value for name, value in record.tools.items() if name != "engine"}
     facts["host"] = describe_host(record.host) if record.host else "-"

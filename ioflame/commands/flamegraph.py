@@ -159,6 +159,8 @@ def _run_two(arguments: argparse.Namespace, kind: Format, out: Path) -> int:
         print(f"warning: {path} is cut short, and only what came before is shown: {why}", file=sys.stderr)
     if _write(out, text):
         totals = compared.found.totals
+        if compared.also_different:
+            print(compared.also_different)
         print(differs(compared.found, compared.unit))
         frames = f"{totals.different_nodes:,} of {len(compared.found.nodes.depth):,} frames differ"
         print(f"wrote {out}: {frames}   ({kind.opens.format(out=shlex.quote(str(out)))})")

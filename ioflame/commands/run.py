@@ -39,6 +39,7 @@ from ioflame.present.rules_check import own_rules
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from viz.terminal.runs import render_runs
+from viz.terminal.summary import lost_lines
 from workloads.counted_clients import client_names
 from workloads.registry import service_named, service_names
 
@@ -223,6 +224,8 @@ def _print(watched: WatchedCommand, home: CommandRun, arguments: argparse.Namesp
         return print_outcome(watched.runs[0], arguments.verbose)
     code = EXIT_OK
     if watched.runs:
+        for one in watched.runs:
+            print("".join(f"{one.record.workload}: {line}\n" for line in lost_lines(one.record)), end="")
         print(render_runs(list_runs(home.directory), terminal_width(sys.stdout)))
         print(f"runs:         {shown_path(home.directory)}")
         print(f"next:         {shown_command('show', watched.runs[-1])}   (the last one)")

@@ -18,6 +18,7 @@ from ground.results.write_ladder import QUEUE, StallCause, WriteLadder, read_wri
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
+from ioflame.analysis.write_cost import write_cost_checks
 from ioflame.analysis.write_stalls import stall_causes
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_returns
 from ioflame.instruments.offcpu import one_pid
@@ -30,10 +31,15 @@ __all__ = ("INSTRUMENT",)
 
 _OVERHEAD = """
 Each write is trapped at its entry and its return, and at those of the functions that begin its stages: 7 functions of a
-leader, 4 of a follower, about 1 us each with the programs. What that takes of a write and of a CPU is predicted from a
-second before the window. Above a fifth of a write, or 5 % of a CPU, only the queue, stalls and the log's system calls
-are told apart (2 functions); where even these take more than 5 % of a CPU it is refused unless --force says otherwise.
+leader, 4 of a follower, about 1 us each with the programs, and more where writers wait for one another. What that takes
+is measured: before the window there are ten turns of half a second with and half a second without watching, some 20 s
+in all, and the check "writes cost" says by how much longer a watched write takes, with its interval. Which stages are
+followed is decided before, by a prediction: above a fifth of a write, or 5 % of a CPU, only the queue, stalls and the
+log's system calls are told apart (2 functions); where even these take more than 5 % of a CPU it is refused unless
+--force says otherwise.
 """
+# With and without watching, of a second each and as much to attach and detach.
+_TURNS = 10
 
 _EXAMPLE = """
 ioflame ebpf writes --pid 3379 --seconds 4 --force
@@ -87,7 +93,6 @@ a write takes 2,588.9 us on average: log sync: wake-up 82.5 %, wait for the grou
 
      ok  writes sum       parts 2588.94 us, write 2588.94 us
      ok  writes queue     parts 1867.35 us, wait in the queue 1867.35 us
-     ok  writes cost      the probes are 9.8 of 2588.9 us (0.4 %)
 """
 
 
@@ -100,7 +105,11 @@ def _observer(watched: Watched) -> Observer:
 
 
 def _analyse(run: Run, _: Rules) -> list[Check]:
-    return write_checks(_result(run))
+    return _checks(_result(run))
+
+
+def _checks(ladder: WriteLadder) -> list[Check]:
+    return [*write_checks(ladder), *write_cost_checks(ladder)]
 
 
 def _result(run: Run) -> WriteLadder:
@@ -180,14 +189,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
     request = WritesRequest(
         one_pid(arguments), arguments.stages, arguments.force, arguments.symbols, arguments.exact_wake_ups,
-        arguments.return_trampolines,
+        arguments.return_trampolines, _TURNS,
     )  # fmt: skip
     return writes_observer(request, children, out)
 
 
 def _show(path: Path) -> tuple[str, list[Check]]:
     ladder = read_write_ladder(path)
-    return writes_text(ladder), write_checks(ladder)
+    return writes_text(ladder), _checks(ladder)
 
 
 def _panel(seen: Observed) -> Markup:

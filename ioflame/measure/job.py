@@ -89,6 +89,10 @@ class Planned:
         asked = self.options.collect or self.scale.collect
         return tuple(name for name in INSTRUMENTS if name in asked or (name == "tail" and self.options.tail))
 
+    def is_asked(self, name: str) -> bool:
+        """Whether it watches because it was named, and not by a scale's default."""
+        return name in (self.options.collect or ()) or (name == "tail" and bool(self.options.tail))
+
     def seconds_of(self, name: str) -> int:
         """The length of that instrument's window."""
         return self.duration * INSTRUMENTS[name].times

@@ -219,11 +219,10 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
 def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children: Children, reporter: Reporter) -> None:
     plan, watching = job.plan, job.watching
     missing = run.record.missing
-    # Said and not failed, also where it was asked for by name: nothing of the rest is less good for it.
     for name in job.collect:
         refused = INSTRUMENTS[name].not_writing
         if name not in watching and refused is not None:
-            run.record.unobserved.append(Unobserved(name, refused.why, refused.mend, asked=False))
+            run.record.unobserved.append(Unobserved(name, refused.why, refused.mend, job.is_asked(name)))
 
     def trial() -> None:
         nonlocal plan
@@ -261,8 +260,7 @@ def _observe(name: str, job: Job, child: Child, watched: Watched, schedule: Sche
     except IoflameError as error:
         if INSTRUMENTS[name].needed or not child.running:
             raise
-        asked = job.options.collect is not None
-        watched.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
+        watched.run.record.unobserved.append(Unobserved(name, error.what, error.mend, job.is_asked(name)))
 
 
 def choose_callgraph(plan: Plan, pid: int, run: Run, children: Children, reporter: Reporter) -> Plan:

@@ -103,11 +103,16 @@ def _worded(one: Against) -> str:
     if one.verdict is CountVerdict.NOT_COUNTED:
         return str(one.verdict.value)
     if one.verdict is CountVerdict.SAME:
-        return f"same within {max(one.tells, abs(one.change)):.3%}"
-    clear = one.verdict in (CountVerdict.REGRESSED, CountVerdict.IMPROVED)
+        said = f"same within {max(one.tells, abs(one.change)):.3%}"
+    elif one.verdict is CountVerdict.SLIGHT:
+        said = f"{one.change:+.2%} ({one.verdict.value})"
+    else:
+        said = f"{one.change:+.2%} {one.verdict.value}"
+    if not one.doubted:
+        return said
     # What speaks against the instructions, or would.
-    other = "" if clear or one.mispredictions is None else f" (mispredictions {one.mispredictions:+.0%})"
-    return f"{one.change:+.2%} {one.verdict.value}{other}"
+    other = "" if one.mispredictions is None else f" (mispredictions {one.mispredictions:+.0%})"
+    return f"{said}; measure time{other}"
 
 
 def _blocks(arms: Sequence[Counted], views: Sequence[str]) -> list[Block]:

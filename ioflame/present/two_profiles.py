@@ -13,8 +13,8 @@ from ground.results.files import Files
 from ground.results.frame_differences import FrameDifferences
 from ground.results.run import open_run
 from ground.system.scratch import scratch_directory
-from ioflame.analysis.compare.instruments import comparability
-from ioflame.analysis.what_differs import barriers
+from ioflame.analysis.compare.instruments import apart
+from ioflame.analysis.what_differs import said
 from ioflame.present.frames import profile_runs
 from ioflame.present.stacks import fold_source, read_source
 from viz.flame.difference import PER_QUERY, SHARE
@@ -35,12 +35,14 @@ class TwoProfiles:
     """The second side against the first.
 
     unit: of the costs; notes: what a reader has to know first; cut_short: by path, why some of it is not in here
+    also_different: in what else two runs differ, in a sentence; "" for none, and for files
     """
 
     found: FrameDifferences
     unit: str
     notes: list[str]
     cut_short: dict[str, str]
+    also_different: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,10 @@ def compare_two(
             means="a run is compared with a run, a profile with a profile",
             mend=f"the {Files.PERF_DATA} in the run's directory",
         )
-    apart: list[str] = []
+    differing: list[str] = []
     with scratch_directory() as scratch:
         if all(directories):
-            sides, apart = _runs(paths)
+            sides, differing = _runs(paths)
         else:
             sides = [
                 _file(path, scratch / f"{place}.{Files.PROFILE}", event, weights_are_samples)
@@ -90,9 +92,10 @@ def compare_two(
         )
     cut_short = {path: side.cut_short for path, side in zip(paths, sides, strict=True) if side.cut_short}
     notes = [f"Cut short: {path}: {why}." for path, why in cut_short.items()]
-    notes += [f"The runs differ in more than the profile: {'; '.join(apart)}."] if apart else []
+    also = f"Also different: {'; '.join(differing)}." if differing else ""
+    notes += [also] if also else []
     unit = PER_QUERY if per_query else SHARE
-    return TwoProfiles(found, unit, [*notes, *_notes(sides, found, unit)], cut_short)
+    return TwoProfiles(found, unit, [*notes, *_notes(sides, found, unit)], cut_short, also)
 
 
 def _file(path: str, profile: Path, event: str | None, weights_are_samples: bool) -> _Side:
@@ -123,10 +126,11 @@ def _counts_beside(path: str) -> str:
 
 
 def _runs(paths: Sequence[str]) -> tuple[list[_Side], list[str]]:
-    """Both, and in which settings they differ: to see what a setting does is one reason to compare them."""
+    """Both, and in what they differ as `ioflame report` has it: to see what a setting does is one reason to compare
+    them."""
     runs = [open_run(Path(path).resolve()) for path in paths]
-    refused = comparability([run.record for run in runs]).frames
-    if refused:
+    both = apart([run.record for run in runs])
+    if refused := both.comparability.frames:
         raise UsageError(
             f"the frames of {paths[0]} and {paths[1]} cannot be compared: {'; '.join(refused)}",
             means="a difference would be of what measured them, not of what ran",
@@ -142,7 +146,9 @@ def _runs(paths: Sequence[str]) -> tuple[list[_Side], list[str]]:
                 mend=f"{shlex.join(['ioflame', 'analyse', path])}, or the {Files.PERF_DATA} of both runs",
             )
         sides.append(_Side(found[0], profile.event, profile.unit))
-    return sides, barriers([run.record for run in runs])
+    # Those that bar a comparison first.
+    rows = sorted(both.differing, key=lambda row: row[0] not in both.barriers)
+    return sides, said(rows)
 
 
 def _refuse_unlike(paths: Sequence[str], sides: Sequence[_Side]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from collectors.counts import Count, QueryCount
 from collectors.report_phases import QueriesBesideWriter, ReportPhases
+from tests.until import until
 from workloads.engines.rocksdb.engine import RocksDB
 
 HEADER = "secs_elapsed,interval_qps\n"
@@ -61,6 +63,22 @@ def test_a_report_of_garbage_ends_the_count_with_its_reason(phases: ReportPhases
         assert phase.at(time.monotonic_ns()) is None and phase.rate == 0
 
 
+def test_what_a_benchmark_did_in_all_is_known_where_it_was_seen_late(phases: ReportPhases) -> None:
+    """It began two reports before the first look, which was a second ago."""
+    with phases.path.open("w") as report:
+        report.write(HEADER + "1,1000\n2,1000\n")
+        report.flush()
+        os.utime(phases.path, ns=(time.time_ns() - 10**9,) * 2)
+        phase = phases.next()
+        assert phase is not None and phase.going and phase.report.started_ns is None
+        report.write("3,1000\n")
+        report.flush()
+        assert phase.going and phase.rate_of_all is None, "it has not ended"
+    until(lambda: not phase.going)
+    found = phase.rate_of_all
+    assert found is not None and found.n == 1 and found.low <= 1000 / 3 < found.estimate < found.high
+
+
 def test_a_writers_operations_are_taken_off(phases: ReportPhases) -> None:
     written = iter((100.0, 130.0, 190.0))
     with phases.path.open("w") as report:
@@ -78,7 +96,7 @@ def test_a_writers_operations_are_taken_off(phases: ReportPhases) -> None:
         queries.ask()
         writer.ask()
     read = every.report
-    edges = [int(moment) for moment in (begin, read._moments[-1])]
+    edges = [int(moment) for moment in (begin, read.known.moments[-1])]
     gained = [count.at(edges[1]) or 0.0 for count in (every, writer)]
     assert queries.at(edges[1]) == pytest.approx(gained[0] - gained[1])
     assert queries.failed == "" and queries.at(edges[1] + 10**12) is None

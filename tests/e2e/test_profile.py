@@ -21,7 +21,7 @@ from tests.recorded_run import ALL, KEYS, SECONDS, Measured
 from viz.terminal.summary import SCREEN
 from workloads.registry import engine_named
 
-ROWS = ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "fault", "other"]
+ROWS = ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "memtable", "fault", "other"]
 
 
 def plain_windows(finished: Measured) -> list[Window]:

@@ -112,6 +112,13 @@ def test_its_windows_are_a_part_of_what_db_bench_counts(three: Ended, name: str)
     # db_bench's closing line of a benchmark with a writer is of its readers.
     counted = [w.counters.operations.get("get", w.counters.queries or 0.0) for w in windows]
     assert 0 < sum(counted) <= three.closing[name][1]
+    # A report a second: none is shorter, whatever is watched in it.
+    assert all(window.seconds > 0.9 for window in windows[:-1])
+    told = run.record.target
+    assert told is not None and told.client_qps is not None
+    if name == "overwrite":
+        # Its last queries have no report, and we see its end later than it does.
+        assert told.client_qps.low <= three.closing[name][0]
     metrics = run.record.metrics
     assert metrics["cpuPer"] * metrics["qps"] == pytest.approx(metrics["cores"] * 1e6, rel=1e-6)
     assert ("rx.lat" in metrics) == (name == "overwrite"), "of readers and a writer together there is none"

@@ -11,6 +11,7 @@ import pytest
 from ebpf.writes import WritesRequest
 from ground.errors import IoflameError, MeasurementError
 from ground.results.write_ladder import FOLLOWERS, WriteLadder, WriteRole, stage_sum
+from ioflame.analysis.write_cost import write_cost
 from tests.ebpf.conftest import StartWriter
 from tests.ebpf.windows import nothing_at_all
 from tests.ebpf.writers import Load, calls, counts_of, follow, followed, writing_client
@@ -125,6 +126,17 @@ def test_a_stall_is_told_by_how_the_engine_sleeps(start_writer: StartWriter, tmp
     # The engine's timer is around the function that is followed.
     assert 0 < written.ns("stall", "delay", "stop") <= written.delay_ns
     assert "stopped:" in writes_text(written.ladder)
+
+
+@pytest.mark.long
+def test_what_watching_costs_is_measured_before_the_window(tmp_path: Path) -> None:
+    with writing_client("rocksdb", tmp_path / "db", 2) as pid:
+        request = WritesRequest(pid, "full", force=True, cost_turns=3)
+        ladder = followed(request, tmp_path / "writes.json", calls(pid, "syscw", 300))
+    assert len(ladder.turns) == 3
+    assert all(half.count and half.sum_ns for turn in ladder.turns for half in (turn.unwatched, turn.watched))
+    cost = write_cost(ladder)
+    assert cost is not None and cost.low < cost.estimate < cost.high and cost.n == 3
 
 
 @pytest.mark.by_hand

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 from ebpf.writes import WritesRequest, write_checks, writes_observer
 from ground.errors import MeasurementError, UsageError
 from ground.results.checks import Verdict
-from ground.results.write_ladder import WriteLadder, read_write_ladder
+from ground.results.ladder import Trap
+from ground.results.write_ladder import WriteHalf, WriteLadder, WriteTurn, read_write_ladder
 from ground.system.atomic_files import write_json
 from ground.system.process import Children
+from ioflame.analysis.write_cost import write_cost, write_cost_checks
 from tests.viz.observers import write_ladder
 from viz.page.writes import writes_panel
 from viz.terminal.writes import writes_text
@@ -20,7 +23,7 @@ from viz.write_rows import first_sentence, write_groups, write_rows
 
 
 def verdicts(ladder: WriteLadder) -> dict[str, Verdict]:
-    return {check.name: check.verdict for check in write_checks(ladder)}
+    return {check.name: check.verdict for check in [*write_checks(ladder), *write_cost_checks(ladder)]}
 
 
 def longer(ladder: WriteLadder, part_of: str, ns: int) -> WriteLadder:
@@ -34,6 +37,32 @@ def longer(ladder: WriteLadder, part_of: str, ns: int) -> WriteLadder:
 
 def test_a_sound_window_has_nothing_to_complain_of() -> None:
     assert set(verdicts(write_ladder()).values()) == {Verdict.OK}
+
+
+def turn(unwatched_us: float, watched_us: float, count: int = 1000) -> WriteTurn:
+    return WriteTurn(*(WriteHalf(count, int(us * count * 1000)) for us in (unwatched_us, watched_us)))
+
+
+def test_what_watching_costs_is_measured_by_turns() -> None:
+    """By hand: 20, 30 and 40 us longer, with a deviation of 10 us / sqrt(3), and t of 2 degrees of freedom."""
+    ladder = replace(write_ladder(), turns=[turn(50, 70), turn(50, 80), turn(50, 90)])
+    own, cost = ladder.write_traps_ns, write_cost(ladder)
+    assert cost is not None and own > 0
+    half = 4.302653 * 10_000 / math.sqrt(3)
+    assert (cost.estimate, cost.low, cost.high) == pytest.approx((30e3 + own, 30e3 + own - half, 30e3 + own + half))
+    (check,) = write_cost_checks(ladder)
+    assert check.verdict is Verdict.WARN and "by 3 turns" in check.value and "watched writes" in check.means
+    # A turn without any write tells nothing, and one alone is no interval.
+    assert write_cost(replace(ladder, turns=[turn(50, 70), turn(50, 70, 0)])) is None
+    cheap = replace(ladder, turns=[turn(50, 51), turn(50, 51)], trap=Trap(100, 1000, 100))
+    assert [one.verdict for one in write_cost_checks(cheap)] == [Verdict.OK]
+
+
+def test_without_turns_the_second_before_the_window_is_beside_it() -> None:
+    ladder = write_ladder()
+    slower = replace(ladder, pilot=replace(ladder.pilot, mean_ns=ladder.total_ns / ladder.finished / 2))
+    (check,) = write_cost_checks(slower)
+    assert check.verdict is Verdict.WARN and "in the second before the window" in check.value
 
 
 @pytest.mark.parametrize(
@@ -76,7 +105,7 @@ def test_a_file_is_read_as_it_was_written_and_a_negative_time_is_refused(tmp_pat
     write_json(path, write_ladder())
     assert read_write_ladder(path) == write_ladder()
     write_json(path, longer(write_ladder(), "join", -(10**9)))
-    with pytest.raises(MeasurementError, match="a negative time or number of leader writes"):
+    with pytest.raises(MeasurementError, match=r"Expected `int` >= 0 - at `\$.roles\[0\].join"):
         read_write_ladder(path)
 
 

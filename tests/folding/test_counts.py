@@ -59,7 +59,7 @@ totals: 5250 12 11 10
 def test_events_are_those_below_the_root_and_calls_count_once(tmp_path: Path) -> None:
     path, folded = tmp_path / "counts", tmp_path / "stacks"
     path.write_text(COUNTED)
-    found = counts_below(path, "one", rules_named("rocksdb").categories, folded)
+    found = counts_below([path], "one", rules_named("rocksdb").categories, folded)
     assert found.events == {
         Event.INSTRUCTIONS: 250, Event.MISPREDICTIONS: 3, Event.LOCKED: 2, Event.SYSTEM_CALLS: 1, Event.ALLOCATIONS: 5,
         Event.MUTEX_LOCKS: 7,
@@ -75,7 +75,7 @@ def test_events_are_those_below_the_root_and_calls_count_once(tmp_path: Path) ->
 def test_an_event_that_did_not_come_is_none_of_it(tmp_path: Path) -> None:
     path = tmp_path / "counts"
     path.write_text(COUNTED.replace("16 100 3 2 1", "16 100 3").replace("5250 12 11 10", "5250 12 9 9"))
-    found = counts_below(path, "one", rules_named("rocksdb").categories)
+    found = counts_below([path], "one", rules_named("rocksdb").categories)
     assert found.events[Event.LOCKED] == found.events[Event.SYSTEM_CALLS] == 0
 
 
@@ -83,7 +83,7 @@ def test_a_root_that_was_not_called_and_a_file_that_was_cut_are_refused(tmp_path
     path = tmp_path / "counts"
     path.write_text(COUNTED)
     with pytest.raises(MeasurementError, match="nothing was counted below two"):
-        counts_below(path, "two", rules_named("rocksdb").categories)
+        counts_below([path], "two", rules_named("rocksdb").categories)
     path.write_text(COUNTED.partition("totals")[0])
     with pytest.raises(MeasurementError, match="before its totals"):
-        counts_below(path, "one", rules_named("rocksdb").categories)
+        counts_below([path], "one", rules_named("rocksdb").categories)

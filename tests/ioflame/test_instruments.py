@@ -6,6 +6,7 @@ import argparse
 import struct
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -17,10 +18,12 @@ from ground.system.atomic_files import write_json
 from ioflame.instruments import INSTRUMENTS, iolat, ladder, null, offcpu, perf, pmp, runqlat, tail, whose, writes
 from ioflame.instruments.instrument import Instrument, add_backend
 from ioflame.instruments.whose import listing_of
+from ioflame.measure.job import Planned
 from ioflame.present.formats import FORMATS, Asked, format_of
 from ioflame.present.parts import PARTS
 from ioflame.present.stacks import Stacks
 from ioflame.stages.observed import analyse_observed
+from tests.ioflame.asked import options
 from tests.places import ROOT
 from tests.records import run_record
 from tests.requests import row, told
@@ -136,3 +139,10 @@ def test_reasons_are_known_of_engines_that_have_rules_for_them() -> None:
     (rules,) = rules_named("rocksdb").reasons
     assert rules.name == "reasons.toml" and rules_named("lmdb").reasons == ()
     assert file_kinds("rocksdb") and file_kinds("myrocks") == file_kinds("rocksdb")
+
+
+def test_what_is_named_is_asked_for_and_what_a_scale_has_is_not() -> None:
+    """TAIL=1 named it, and where it did not start the exit code was 0."""
+    for words, asked in (([], set()), (["--tail=1"], {"tail"}), (["--collect=perf iolat"], {"perf", "iolat"})):
+        plan = Planned(options(*words), *[cast(Any, None)] * 6)
+        assert {name for name in INSTRUMENTS if plan.is_asked(name)} == asked

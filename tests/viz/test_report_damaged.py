@@ -14,10 +14,12 @@ import pytest
 from markupsafe import Markup
 
 from folding.stackfold import run_stackfold
+from ground.errors import MeasurementError
 from ground.results.files import Files
 from ground.results.run import Run
 from ground.system.atomic_files import write_json
 from ioflame.cli import main
+from ioflame.instruments import INSTRUMENTS
 from tests.viz import observers
 from tests.viz.runs import RATES, record, series
 from viz.page.rendering import part
@@ -197,3 +199,38 @@ def test_a_name_that_nobody_knows_is_a_line_and_a_fault_of_ours_is_not(
 
     with pytest.raises(KeyError):
         part(faulty)
+
+
+def test_a_result_that_ends_before_it_begins_is_not_read(tmp_path: Path) -> None:
+    """QPS of a window whose edges were swapped came out twice as large."""
+    readers = {name: reader for one in INSTRUMENTS.values() for name, reader in one.reads.items()}
+    tried = 0
+    for name, value in observers.observed().results.items():
+        found = json.loads(msgspec.json.encode(value))
+        if name in readers and isinstance(found, dict) and "end_ns" in found:
+            write_json(tmp_path / name, found)
+            readers[name](tmp_path / name)
+            write_json(tmp_path / name, {**found, "start_ns": found["end_ns"] + 1})
+            with pytest.raises(MeasurementError, match=r"it ends .* ns before it begins"):
+                readers[name](tmp_path / name)
+            tried += 1
+    assert tried > 6
+
+
+@pytest.mark.parametrize(
+    ("counter", "value", "says"),
+    [
+        ("queries", -5, "Expected `float` >= 0"), ("cpu_ns", -1, "Expected `int` >= 0"),
+        ("storage_reads", 1 << 63, "Expected `int` <= "),
+    ],
+)  # fmt: skip
+def test_a_record_of_what_cannot_be_is_refused_as_one_of_another_form(
+    run: Run, counter: str, value: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run.path(Files.RECORD)
+    found = json.loads(path.read_text())
+    found["windows"][0]["counters"][counter] = value
+    path.write_text(json.dumps(found))
+    assert main(["analyse", str(run.directory)]) == 1
+    told = capsys.readouterr().err
+    assert says in told and f"$.windows[0].counters.{counter}" in told

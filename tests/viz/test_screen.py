@@ -13,7 +13,7 @@ from ground.results.interval import Interval
 from ground.results.ladder import PARTS, STAGES
 from ground.results.metrics import METRICS
 from ground.results.off_cpu import OffCpu, Thread
-from ground.results.record import ObserverCost
+from ground.results.record import ObserverCost, Unobserved
 from ioflame.analysis.wall_clock import wall_clock as clock_of
 from tests.viz.markup import text_of
 from tests.viz.observers import ladder, of_several, off_cpu, only, thread, wall_clock
@@ -24,7 +24,7 @@ from viz.page.report import render_report
 from viz.page.run_view import RunView
 from viz.svg.stacked_bar import BarPart, stacked_bar
 from viz.terminal.off_cpu import off_cpu_table
-from viz.terminal.summary import SCREEN, render_screen
+from viz.terminal.summary import SCREEN, render_screen, render_summary
 
 
 # ---- on the page -----------------------------------------------------------------------------------------------------
@@ -146,6 +146,17 @@ def test_checks_that_are_ok_are_a_number_and_the_others_a_line_each() -> None:
     assert shown([], some[:1]).rstrip().endswith("ok  all 1")
     failed = shown([], [Check("d", Verdict.FAILED, "4", "do not")])
     assert failed.index("Do not use this run") < failed.index("What was found")
+
+
+def test_what_was_asked_for_and_did_not_watch_is_the_first_line_and_does_not_condemn_the_rest() -> None:
+    lost = [Unobserved("tail", "its programs are refused", "ioflame doctor", asked) for asked in (True, False)]
+    checks = [Check("tail", Verdict.FAILED, "did not watch: its programs are refused")]
+    made = record(checks=checks, unobserved=lost[:1])
+    for text in (render_screen(made, view().owner, FOUND, "", 100), render_summary(made, view().owner)):
+        first = "tail was asked for and did not watch: its programs are refused -> ioflame doctor"
+        assert text.splitlines()[0] == first and "Do not use this run" not in text
+    # A scale's default.
+    assert "did not watch" not in render_screen(record(unobserved=lost[1:]), view().owner, FOUND, "", 100)
 
 
 def test_it_stays_one_screen_whatever_was_found_and_warned_of() -> None:

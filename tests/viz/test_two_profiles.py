@@ -17,6 +17,7 @@ import pytest
 
 from ground.errors import EXIT_OK, EXIT_USAGE
 from ground.results.files import Files
+from ioflame.analysis.what_differs import barriers
 from ioflame.cli import main
 from ioflame.present.two_profiles import compare_two
 from tests.folding.recordings import record
@@ -154,6 +155,14 @@ def test_two_runs_are_compared_by_what_a_query_costs_there(tmp_path: Path, capsy
     assert "us per query" in capsys.readouterr().out
     page = out.read_text()
     assert '"unit":"us per query"' in page and "new: " in page
+    # Of another database and cache: as a report says it, values and all.
+    for run, num, cache in zip(runs, ("1000", "2000"), ("8", "16"), strict=True):
+        run.record.options |= {"--num": num, "--cache_size": cache, "--db": num, "scale": num}
+        run.save()
+    assert main(["flamegraph", *(str(run.directory) for run in runs), "-o", str(tmp_path / "z.html")]) == EXIT_OK
+    told = "Also different: setting --num 1000, 2000; setting --cache_size 8, 16; option scale 1000, 2000."
+    assert told in " ".join(capsys.readouterr().out.split())
+    assert barriers([run.record for run in runs]) == ["setting --num", "setting --cache_size"]
     assert main(["flamegraph", str(runs[0].directory), str(out), "-o", str(tmp_path / "y.svg")]) == EXIT_USAGE
     assert "one is a directory and one a file" in capsys.readouterr().err
 

@@ -80,7 +80,8 @@ def _stages(ladder: WriteLadder, groups: list[WriteGroup], rows: list[WriteRow])
     heads = ["us a write", *(group.label for group in groups), "share, %", "n", "longest", "what it is"]
     legend = (
         "Stages add up to the write; indented rows add up to the queue of writers: what the leaders did while a write "
-        f"waited there. Of a write {us(ladder.probe_ns)} us are the probes' own (programs measured, traps estimated)."
+        f"waited there. All are of watched writes: of each, {us(ladder.probe_ns)} us at least are the probes' own; the "
+        "check 'writes cost' says what watching took."
     )
     return table("Where the time of a write goes", heads, cells, "numbers noted", legend)
 

@@ -25,7 +25,7 @@ from viz.figures import (
 from viz.terminal.columns import aligned, folded
 from viz.terminal.owner_table import owner_table, summary_block
 
-__all__ = ("SCREEN", "categories_table", "found", "render_screen", "render_summary", "windows_table")
+__all__ = ("SCREEN", "categories_table", "found", "lost_lines", "render_screen", "render_summary", "windows_table")
 
 _OWNER = "owner"
 _OWNER_RULE = "the first known frame from the root owns all below it"
@@ -50,7 +50,7 @@ def render_summary(
     observed: what the observers beside perf have to say, each as a part of its own
     further: the views beside owner and leaf
     """
-    parts = ["\n".join(_head(record, width)), *_warnings(record, width)]
+    parts = [*_lost(record, width), "\n".join(_head(record, width)), *_warnings(record, width)]
     if findings:
         parts.append(found(findings, width))
     if record.metrics:
@@ -89,11 +89,12 @@ def render_screen(
     Where all of it is longer, warnings lose what they mean and then their values, and the last findings go; a line says
     so. Then jobs and what watching cost go. What failed and what is missing stays whole.
     """
-    head = ["\n".join(_head(record, width)[:2]), *_warnings(record, width)]
+    ran = "\n".join(_head(record, width)[:2])
     first = [(name, form) for name, form in HEADLINE if name in FIRST and name in record.metrics]
     figures = ", ".join(f"{name} {_figure(record, name, form)}" for name, form in first)
     if figures:
-        head[0] += "\n" + fold_line(figures, width, 2)
+        ran += "\n" + fold_line(figures, width, 2)
+    head = [*_lost(record, width), ran, *_warnings(record, width)]
     tables = []
     if record.profile is not None and categories is not None:
         *named, other = categories.rows
@@ -148,9 +149,25 @@ def found(findings: Sequence[Finding], width: int, most: int | None = None, show
     return "\n".join(["What was found (us per query, 95 % interval)", *lines])
 
 
+def lost_lines(record: RunRecord) -> list[str]:
+    """What was asked for by name and did not watch, each with why and what mends it."""
+    return [
+        f"{one.kind} was asked for and did not watch: {one.why}" + f" -> {one.mend}" * bool(one.mend)
+        for one in record.lost
+    ]
+
+
+def _lost(record: RunRecord, width: int) -> list[str]:
+    """Before all else: who waits for its figures looks for them in vain."""
+    lines = [fold_line(line, width, 2) for line in lost_lines(record)]
+    return ["\n".join(lines)] if lines else []
+
+
 def _warnings(record: RunRecord, width: int) -> list[str]:
     parts = []
-    failed = [check for check in record.checks if check.verdict is Verdict.FAILED]
+    # Of what did not watch the first lines tell; the rest is no worse for it.
+    told = {one.kind for one in record.lost}
+    failed = [check for check in record.checks if check.verdict is Verdict.FAILED and check.name not in told]
     if failed:
         parts.append("Do not use this run: a check failed\n" + render_checks(failed, width))
     if record.missing:

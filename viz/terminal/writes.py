@@ -31,7 +31,7 @@ def writes_text(ladder: WriteLadder, causes: Sequence[StallCause] = ()) -> str:
     logged = f"{ladder.finished:,} writes, {ladder.synced:,} with sync, {ladder.no_log:,} without log"
     lines += [
         first_sentence(ladder),
-        "  (a stage is its own, or its leader's while it waits)",
+        "  (a stage is its own, or its leader's while it waits; all figures are of watched writes: see 'writes cost')",
         logged,
         *filter(None, [group_words(ladder)]),
         *stall_words(ladder),

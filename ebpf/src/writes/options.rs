@@ -26,6 +26,9 @@ pub struct WritesOptions {
     /// Follow them even where the traps alone would cost more than 5 % of a CPU
     #[arg(long)]
     pub force: bool,
+    /// Before the window, take so many turns with and without watching: by how much longer a write takes
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub cost_turns: u32,
     /// Watch whoever sets the state of a writer, so that a wake-up begins there: 1 to 3 us of each write
     #[arg(long)]
     pub exact_wake_ups: bool,

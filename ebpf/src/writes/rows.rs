@@ -95,6 +95,13 @@ fn named(names: &[&'static str; SLOTS], sums: &[cell]) -> Vec<StageSum> {
         .collect()
 }
 
+/// How many writes of all roles ended, and their durations together in ns.
+pub fn ended(skeleton: &WritesSkel) -> Result<(u64, u64), Failure> {
+    let roles = read(skeleton)?;
+    let sum = |of: fn(&Histogram) -> u64| roles.iter().map(|role| of(&role.histogram)).sum();
+    Ok((sum(|one| one.count), sum(|one| one.sum_ns)))
+}
+
 /// Writes of the pilot that ended.
 pub fn pilot(skeleton: &WritesSkel) -> Result<Histogram, Failure> {
     Ok(row(skeleton, PILOT)?.0)

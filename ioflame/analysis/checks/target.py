@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict
 from ground.results.metrics import MOST_ENDED, ended_seconds
 from ground.results.record import OwnCost, Target, Window
+from ioflame.analysis.metric_intervals import count_off
 
 __all__ = ("rules_check", "target_checks")
 
-# Of the queries of the plain windows, %, by how much old answers may be off before they make a figure doubtful.
+# Of the queries of the plain windows, %, by how much their count may be off before it makes a figure doubtful.
 _MOST_OFF = 10.0
+# The plain windows' rate against that of the whole benchmark.
+_MOST_APART = 0.1
 _GROUP = "--cgroup NAME or --container ID: a group's counter holds what has ended"
 # Of the CPU: with fewer samples the shares are of a part of what ran.
 _SAMPLED = 0.8
@@ -38,7 +40,9 @@ def target_checks(target: Target, windows: Sequence[Window], coverage: float | N
             "a counter that only grows, and answers",
         )
     else:
-        yield _count_check(target, [window.seconds for window in windows if window.kind == "plain"])
+        plain = [window for window in windows if window.kind == "plain"]
+        yield _count_check(target, plain)
+        yield from _client_check(target, plain)
     yield from _ended_check(target, windows, coverage)
     for note in target.notes:
         yield Check("target", Verdict.WARN, note, "what was seen until then, or beside it, is kept")
@@ -54,21 +58,35 @@ def target_checks(target: Target, windows: Sequence[Window], coverage: float | N
         yield _cost_check(target.cost)
 
 
-def _count_check(target: Target, plain: Sequence[float]) -> Check:
-    """plain: lengths of the plain windows, s.
-
-    What an answer lacks is spread evenly over the lag, and differs from edge to edge: of a window's two edges the
-    difference has the standard deviation lag / sqrt(6), of n windows sqrt(n) times that; 95 % are 1.96 of them.
-    """
-    if not target.count_lag or not plain:
-        return Check("count", Verdict.OK, target.count)
-    off = 100 * 1.96 * target.count_lag * math.sqrt(len(plain) / 6) / sum(plain)
+def _count_check(target: Target, plain: Sequence[Window]) -> Check:
+    off = 100 * count_off(plain)
+    aged = f"answers up to {target.count_lag:g} s old: " * bool(target.count_lag)
     return Check(
         "count",
         Verdict.WARN if off > _MOST_OFF else Verdict.OK,
-        f"answers up to {target.count_lag:g} s old: +-{off:.1f} % of the queries of the plain windows; {target.count}",
-        "less where several connections each have their own; us per query are off by as much",
+        f"{aged}+-{off:.1f} % of the queries of the plain windows; {target.count}" if off else target.count,
+        "the intervals of qps and of us per query hold it" if off else "",
         "a larger --seconds" if off > _MOST_OFF else "",
+    )
+
+
+def _client_check(target: Target, plain: Sequence[Window]) -> Iterator[Check]:
+    """The client's own total beside the plain windows: whether these were slower, or miscounted."""
+    counted = [window for window in plain if window.counters.queries]
+    seconds = sum(window.seconds for window in counted)
+    own = target.client_qps
+    if own is None or not seconds or not own.estimate:
+        return
+    rate = sum(window.counters.queries or 0.0 for window in counted) / seconds
+    apart = rate / own.estimate - 1
+    far = abs(apart) > _MOST_APART and not own.low <= rate <= own.high
+    yield Check(
+        "whole benchmark",
+        Verdict.WARN if far else Verdict.OK,
+        f"{own.estimate:,.0f} queries a second by the client's own count ({own.low:,.0f} to {own.high:,.0f} possible "
+        f"with what came before its first report and after its last); in the plain windows {rate:,.0f}, {apart:+.1%}",
+        "the plain windows ran at another rate than the rest of it, such as its beginning" if far else "",
+        "longer windows: a larger --duration of the client, or --seconds" if far else "",
     )
 
 

@@ -18,7 +18,7 @@ from ioflame.measure.attach.watching import WHOLE, Part
 from workloads.engines.rocksdb.command_line import CLIENT, FUNCTIONS, BenchCommand, bench_command
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
-__all__ = ("BENCHMARK_FREQUENCY", "Benchmark", "bench_of", "phases_of", "running_benchmark")
+__all__ = ("BENCHMARK_FREQUENCY", "Benchmark", "bench_of", "command_of", "phases_of", "running_benchmark")
 
 # A benchmark is there to be measured: samples a second and CPU, as of a profile.
 BENCHMARK_FREQUENCY = 999
@@ -90,9 +90,8 @@ class Benchmark:
             record.database.description = f"{database}, {read}; {record.database.description}"
             if version := version_in(database):
                 record.tools["engine"] = version
-        for name in ("num", "cache_size", "value_size", "duration", "benchmarks"):
-            if name in command.flags:
-                record.options[name] = command.flags[name]
+        # Each of them is a setting, by which runs are compared.
+        record.options |= {f"--{name}": value for name, value in command.flags.items()}
 
 
 def _calls_of_write(process: HeldProcess, tid: int) -> Count:
@@ -111,9 +110,14 @@ def _calls_of_write(process: HeldProcess, tid: int) -> Count:
     return Count(f"calls of write of thread {tid}, each a write to the log", read)
 
 
+def command_of(process: HeldProcess) -> BenchCommand | None:
+    """The command line of a process, where it is one of a db_bench; None for any other."""
+    return bench_command(argv_of(process), place_of(process))
+
+
 def bench_of(process: HeldProcess) -> BenchCommand | None:
-    """The command line of a db_bench that has its database or its report open; None for any other process."""
-    command = bench_command(argv_of(process), place_of(process))
+    """The same of a db_bench that has its database or its report open now, which it closes between two benchmarks."""
+    command = command_of(process)
     if command is None or not (has_open(process, command.report) or open_database(process) is not None):
         return None
     return command

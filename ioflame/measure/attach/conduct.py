@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 
+from ground.results.record import Unobserved
 from ground.results.run import Run
 from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
@@ -66,13 +67,22 @@ def _run_windows(watched: Watching) -> None:
         watched.count_calls(max(options.seconds / 30, 1.0))
     for name in collect:
         if windows.ended:
+            if options.asked_to_collect:
+                rest = [
+                    Unobserved(one, "the target ended before its window", "", True) for one in _after(name, collect)
+                ]
+                watched.run.record.unobserved += rest
             break
-        missing[:] = [f"the {other} window" for other in collect[collect.index(name) :]]
-        left = [INSTRUMENTS[other].time_share for other in collect[collect.index(name) :]]
+        missing[:] = [f"the {other} window" for other in _after(name, collect)]
+        left = [INSTRUMENTS[other].time_share for other in _after(name, collect)]
         watched.observed(name, part * left[0], _left(watched) * left[0] / sum(left))
-        if windows.ended:
-            break
-        watched.plain(part)
+        if not windows.ended:
+            watched.plain(part)
+
+
+def _after(name: str, collect: Sequence[str]) -> Sequence[str]:
+    """It, and what follows it."""
+    return collect[collect.index(name) :]
 
 
 def _left(watched: Watching) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 import shutil
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.callgrind import counting_command, depends_on
+from collectors.callgrind import counted_program, counting_command, depends_on
 from folding.callgrind import counts_below, not_called
 from ground.errors import MeasurementError, UsageError
 from ground.results.counted import Counted, CountedArm, CountRecord, OfOperation, write_count
@@ -102,6 +103,7 @@ def conduct_command(plan: PlannedCommand, record: CountRecord, directory: Path, 
     with Children() as children:
         for turn in turns:
             padding = plan.paddings[turn % len(plan.paddings)]
+            counts.mkdir()
             argv = counting_command(plan.valgrind, plan.command, counts, padding)
             with reporter.stage(f"count {plan.command[0]}: {turn + 1} of {len(turns)}"):
                 child = children.start(_ARM, argv, stdout=log)
@@ -115,10 +117,20 @@ def conduct_command(plan: PlannedCommand, record: CountRecord, directory: Path, 
             folded = directory / plan.name / f"{_ARM}.folded" if turn == 0 else None
             if folded is not None:
                 folded.parent.mkdir()
-            found = counts_below(counts, plan.function, rules, folded)
+            every = sorted(counts.iterdir())
+            found = counts_below(every, plan.function, rules, folded)
             if not found.calls:
-                raise not_called(counts, plan.function)
+                raise not_called(every, plan.function)
+            if turn == 0 and len(every) > 1:
+                record.operations[plan.name].about += f"; {_processes(found.files, every)}"
             keep(counted, found, found.calls, turn, len(plan.paddings))
-    counts.unlink()
+            shutil.rmtree(counts)
     record.seconds = time.monotonic() - begun
     write_count(directory, record)
+
+
+def _processes(counted: Sequence[Path], every: Sequence[Path]) -> str:
+    """Which of a command's processes are in its figures."""
+    programs = Counter(map(counted_program, counted))
+    named = ", ".join(f"{number} of {program}" for program, number in sorted(programs.items()))
+    return f"counted in {len(counted)} of its {len(every)} processes: {named}"

@@ -82,7 +82,7 @@ class Callgrind:
 
     def counts(self, place: Path, log: str, operation: CountedOperation, rules: str, folded: Path | None) -> Counts:
         del log
-        return counts_below(place / _COUNTS, operation.root, rules, folded)
+        return counts_below([place / _COUNTS], operation.root, rules, folded)
 
 
 # By perf's names, which the client takes as well.

@@ -8,7 +8,9 @@ import time
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from collectors.known_counts import rate_of_all
 from collectors.printed_count import PrintedCount
+from ground.results.interval import Interval
 from ground.system.held_process import HeldProcess
 from ground.system.passed_stream import PassedStream
 from ground.text.progress import Reporter
@@ -79,6 +81,12 @@ class PrintedLines:
             return math.inf
         begun = self._begun_ns if self._begun_ns is not None else time.monotonic_ns()
         return self.seconds - (time.monotonic_ns() - begun) / 1e9
+
+    def rate_of_all(self, ran_ns: int) -> Interval | None:
+        """Queries a second of a client that has ended. ran_ns: when it was last seen running"""
+        if self._begun_ns is None or self.count.failed:
+            return None
+        return rate_of_all(self.count.known, self._begun_ns, ran_ns, time.monotonic_ns())
 
     @property
     def _begun_ns(self) -> int | None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,19 +18,22 @@ from collectors.report_phases import ReportedPhase, ReportPhases
 from collectors.rocksdb_clients import open_database
 from ground.errors import IoflameError
 from ground.results.command_run import CommandRun
+from ground.results.interval import Interval
+from ground.results.record import Unobserved
 from ground.results.run import Run
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child, Children
 from ground.system.target import Target
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter
-from ioflame.measure.attach.benchmarks import Benchmark, bench_of, phases_of
+from ioflame.measure.attach.benchmarks import Benchmark, command_of, phases_of
 from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
 from ioflame.measure.attach.watching import WHOLE, Part, Watching, watching
 from ioflame.measure.own_command.added_words import command_line
 from ioflame.measure.own_command.clients import Clients
 from ioflame.measure.own_command.command_words import StartedCommand
 from ioflame.measure.own_command.printed_lines import PrintedLines
+from ioflame.measure.own_command.stretch import Stretch, seconds_left
 from ioflame.measure.own_command.window_plan import END_SECONDS, PLAIN, WindowPlan, warm_up_seconds
 from workloads.engines.rocksdb.command_line import BenchCommand
 from workloads.registry import DEFAULT_ENGINE, engine_named
@@ -69,22 +72,6 @@ class CommandOptions:
     lines: bool = False
     server: int | None = None
     log: Path | None = None
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """What is watched as one run: of `process`, called `name`.
-
-    bench: where it is a db_bench's; left: seconds until its end, infinite where that is not known
-    lasts: it was asked to run so long
-    """
-
-    process: HeldProcess
-    target: Target
-    name: str
-    bench: Benchmark | None
-    left: Callable[[], float]
-    lasts: bool = False
 
 
 class WatchedCommand:
@@ -155,7 +142,7 @@ class WatchedCommand:
 
     def _end_left(self, child: Child, left: Sequence[int]) -> None:
         self._reporter.warn(
-            f"{child.name} has ended, but process {', '.join(map(str, left))} that it started runs on: it is ended now, "
+            f"{child.name} has ended, but process {', '.join(map(str, left))} that it started runs on: it is ended, "
             "as nothing started here is left behind; of a daemon: start it yourself, then ioflame attach --pid PID"
         )
 
@@ -185,7 +172,7 @@ class WatchedCommand:
         try:
             server = self._options.server
             target = Target([process.pid], started=True) if server is None else Target([server])
-            bench = bench_of(process) if not self._options.whole else None
+            bench = command_of(process) if not self._options.whole else None
             if bench is not None and bench.report is not None:
                 self._watch_benchmarks(process, target, bench)
             else:
@@ -224,10 +211,14 @@ class WatchedCommand:
             return
 
         def left() -> float:
-            return _seconds_left(bench, name, phase)
+            return seconds_left(bench, name, phase)
 
         lasts = bench.seconds(name) is not None
-        self._measure(_Stretch(process, target, name, Benchmark(process, bench, name, phase), left, lasts))
+        run = self._measure(Stretch(process, target, name, Benchmark(process, bench, name, phase), left, lasts))
+        # Its lines are gone once the next one has begun.
+        while phase.going:
+            time.sleep(_LOOK_SECONDS)
+        self._note_whole(run, phase.rate_of_all)
 
     def _watch_whole(self, process: HeldProcess, target: Target, command: BenchCommand | None) -> None:
         begun = time.monotonic()
@@ -243,7 +234,13 @@ class WatchedCommand:
                 left, lasts = lambda: begun + seconds - time.monotonic(), True
         if self._lines is not None and self._await_line(process, self._lines):
             left, lasts = self._lines.left, self._lines.seconds is not None
-        self._measure(_Stretch(process, target, name, bench, left, lasts))
+        run = self._measure(Stretch(process, target, name, bench, left, lasts))
+        ran_ns = time.monotonic_ns()
+        while process.alive:
+            ran_ns = time.monotonic_ns()
+            time.sleep(_LOOK_SECONDS)
+        if self._lines is not None:
+            self._note_whole(run, self._lines.rate_of_all(ran_ns))
 
     def _await_line(self, process: HeldProcess, lines: PrintedLines) -> bool:
         """Whether a client that prints some has begun to."""
@@ -254,7 +251,7 @@ class WatchedCommand:
             self._reporter.warn(self._uncounted)
         return False
 
-    def _measure(self, stretch: _Stretch) -> None:
+    def _measure(self, stretch: Stretch) -> Run | None:
         """A run of its own, where a window fits."""
         options, bench = self._options, stretch.bench
         roles = bench.roles if bench is not None else {}
@@ -296,10 +293,11 @@ class WatchedCommand:
                 shutil.rmtree(run.directory)
         if kept:
             self._note(run, stretch, left_out)
-        else:
-            self._leave_out(stretch.name, "ended before its first window did")
+            return run
+        self._leave_out(stretch.name, "ended before its first window did")
+        return None
 
-    def _resolved(self, attach: AttachOptions, stretch: _Stretch) -> AttachJob:
+    def _resolved(self, attach: AttachOptions, stretch: Stretch) -> AttachJob:
         """Without a count, where the user did not ask for it and it is not to be had."""
         own = self._options.command.called
         try:
@@ -311,7 +309,7 @@ class WatchedCommand:
             self._reporter.warn(self._uncounted)
         return resolve(replace(attach, symbol=None), stretch.target, self._reporter, self._plan)
 
-    def _whole(self, stretch: _Stretch) -> float:
+    def _whole(self, stretch: Stretch) -> float:
         """Length of all its windows, s."""
         if self._options.seconds is not None:
             return self._options.seconds
@@ -321,7 +319,7 @@ class WatchedCommand:
             self._reporter.line(f"all windows take {most:.0f} of the {left:.0f} s that it has left; --seconds sets it")
         return min(left, most)
 
-    def _part(self, stretch: _Stretch) -> Part:
+    def _part(self, stretch: Stretch) -> Part:
         """Of what is watched: as long as the command lives, where its lines or another process are what is watched."""
         if self._lines is None and self._options.server is None:
             return WHOLE
@@ -337,7 +335,7 @@ class WatchedCommand:
             count.ask()
         return counts if not any(count.failed for count in counts.values()) else {}
 
-    def _windows(self, watched: Watching, stretch: _Stretch, whole: float) -> list[str]:
+    def _windows(self, watched: Watching, stretch: Stretch, whole: float) -> list[str]:
         """Warm-up, and as many windows as fit; what had none."""
         options, windows = self._options, watched.windows
         watched.run.record.missing[:] = [f"plain and {', '.join(options.attach.collect)} windows"]
@@ -346,8 +344,10 @@ class WatchedCommand:
         windows.warm_up(warm_up, "as --warm-up says" if options.warm_up is not None else "a tenth of the time")
         if watched.job.probes and not windows.ended:
             watched.count_calls(max(whole / 30, 1.0))
-        plan = WindowPlan(options.attach.collect, whole)
-        while not windows.ended and (following := plan.next(stretch.left() - END_SECONDS, _waiting())) is not None:
+        every = max((count.every for count in watched.job.options.counts.values()), default=0.0)
+        plan = WindowPlan(options.attach.collect, whole, every)
+        end = END_SECONDS + max(every - 1, 0)
+        while not windows.ended and (following := plan.next(stretch.left() - end, _waiting())) is not None:
             kind, seconds = following
             if kind == PLAIN:
                 watched.plain(seconds)
@@ -356,21 +356,28 @@ class WatchedCommand:
         plan.stop()
         return plan.left_out
 
-    def _note(self, run: Run, stretch: _Stretch, left_out: Sequence[str]) -> None:
+    def _note(self, run: Run, stretch: Stretch, left_out: Sequence[str]) -> None:
         """Into its record: what had no window, and what could not be counted."""
         told = run.record.target
         assert told is not None
-        if left_out:
-            told.notes.append(
-                f"{stretch.name} was too short for {', '.join(left_out)}: a longer --duration, a larger --num, or "
-                "fewer of --collect"
-            )
+        mend = "a longer --duration, a larger --num, or fewer of --collect"
+        if self._options.attach.asked_to_collect:
+            why = f"{stretch.name} was too short for it"
+            run.record.unobserved += [Unobserved(name, why, mend, True) for name in left_out]
+        elif left_out:
+            told.notes.append(f"{stretch.name} was too short for {', '.join(left_out)}: {mend}")
         if self._uncounted:
             told.notes.append(self._uncounted)
         phase = stretch.bench.phase if stretch.bench is not None else None
         if phase is not None and phase.failed and not told.count:
             told.notes.append(f"queries are not counted: {phase.failed}")
         run.save()
+
+    def _note_whole(self, run: Run | None, rate: Interval | None) -> None:
+        """Into its record: what the client itself had done from its begin to its end."""
+        if run is not None and run.record.target is not None and run.record.target.count:
+            run.record.target.client_qps = rate
+            run.save()
 
     def _leave_out(self, name: str, why: str) -> None:
         self._reporter.warn(f"{name} {why}: it has no windows")
@@ -385,15 +392,3 @@ def _waiting() -> float:
 
 def _name(named: Sequence[str], number: int) -> str:
     return named[number] if number < len(named) else f"benchmark-{number + 1}"
-
-
-def _seconds_left(bench: BenchCommand, name: str, phase: ReportedPhase) -> float:
-    """Until a benchmark ends: by its duration, or by its number of operations at its rate of now."""
-    with contextlib.suppress(ZeroDivisionError):
-        seconds = bench.seconds(name)
-        if seconds is None:
-            return max((bench.operations(name) - phase.operations) / phase.rate, 0.0)
-        begun = phase.report.started_ns
-        done = (time.monotonic_ns() - begun) / 1e9 if begun is not None else len(phase.report.rates) * bench.interval
-        return seconds - done
-    return math.inf

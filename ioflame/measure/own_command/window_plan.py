@@ -32,11 +32,13 @@ class WindowPlan:
     """Windows that alternate: plain, observed, plain ...; what does not fit any more is left out, the last first.
 
     collect:  what watches; total: length of all windows, s
+    every:    s between two reports of the client, where these count its queries: no window is shorter
     left_out: what had no window
     """
 
     collect: Sequence[str]
     total: float
+    every: float = 0.0
     left_out: list[str] = field(default_factory=list)
     _pending: list[str] = field(init=False)
 
@@ -49,24 +51,31 @@ class WindowPlan:
         available: seconds until the end, by what is known of it now; infinite where nothing is
         waiting:   threads that want to run, for each CPU: what watches takes so much longer to start and to end
         """
+        least = max(LEAST_SECONDS, self.every)
         while self._pending:
             observers = [kind for kind in self._pending if kind != PLAIN]
             shares = sum(map(_share, self._pending))
-            opening = _OPENING_SECONDS * min(max(waiting, 1.0), _MOST_WAITING) * len(observers)
+            opening = self._opening * min(max(waiting, 1.0), _MOST_WAITING) * len(observers)
             part = min(self.total, available - opening) / shares
-            if part >= LEAST_SECONDS or (part > 0 and self.total / shares < LEAST_SECONDS):
+            # Shorter ones where so little was asked for, and queries are counted whenever a window begins and ends.
+            if part >= least or (part > 0 and self.total / shares < least and not self.every):
                 return self._take(part * _share(self._pending[0]))
-            plain = self._pending.count(PLAIN) * LEAST_SECONDS
-            spare = min(self.total, available - _OPENING_SECONDS) - plain
-            if len(observers) == 1 and spare >= LEAST_SECONDS:
+            plain = self._pending.count(PLAIN) * least
+            spare = min(self.total, available - self._opening) - plain
+            if len(observers) == 1 and spare >= least:
                 # The only one that is left gets what the shortest plain windows beside it leave.
-                return self._take(LEAST_SECONDS if self._pending[0] == PLAIN else spare)
+                return self._take(least if self._pending[0] == PLAIN else spare)
             if not observers:
                 break
             self._drop_last()
         self.left_out += [kind for kind in self._pending if kind != PLAIN]
         self._pending.clear()
         return None
+
+    @property
+    def _opening(self) -> float:
+        """What watches waits for a report before its window and after it."""
+        return _OPENING_SECONDS * max(self.every, 1.0)
 
     def _take(self, seconds: float) -> tuple[str, float]:
         self.total -= seconds

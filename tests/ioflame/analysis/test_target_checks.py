@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from collectors.counts import Count, QueryCount
 from ground.results.checks import Check, Verdict
+from ground.results.interval import Interval
 from ground.results.metrics import metrics_of
 from ground.results.record import ENDED, RoleCounters, Target, Window
 from ioflame.analysis.checks.target import target_checks
@@ -17,9 +20,18 @@ from tests.records import run_record, window
 
 
 def count_check(seconds: list[float], lag: float) -> Check:
+    """Of 100 queries a second, asked for at both edges of each window."""
     target = Target("--pid 1", "postgres", [1], count="psql", count_lag=lag)
-    checks = target_checks(target, [window("plain", one) for one in seconds])
-    return next(check for check in checks if check.name == "count")
+    plain = []
+    for length in seconds:
+        count = QueryCount(Count("psql", iter((0.0, 100 * length)).__next__, lag))
+        count.ask()
+        # As if so long had passed since.
+        count.known.moments[0] -= int(length * 1e9)
+        count.ask()
+        off = math.hypot(*map(count.off, count.known.moments))
+        plain.append(window("plain", length, queries=100 * length, queries_sd=off))
+    return next(check for check in target_checks(target, plain) if check.name == "count")
 
 
 @pytest.mark.parametrize(
@@ -34,6 +46,25 @@ def test_only_what_makes_a_figure_doubtful_warns() -> None:
     assert count_check([6.0] * 4, 1.0).verdict is Verdict.OK
     assert count_check([1.0] * 4, 1.0).verdict is Verdict.WARN
     assert count_check([1.0] * 4, 0.0).value == "psql"
+
+
+def test_the_intervals_of_what_queries_are_in_hold_what_their_count_cannot_tell() -> None:
+    """By hand: 6 s of 100 queries with a deviation of 10 in each: 1.96 * 10 * sqrt(6) / 600 = 8.0 %."""
+    plain = [window("plain", 1.0, "", 100 + at, queries=100, cpu_ns=10**9, queries_sd=10) for at in range(6)]
+    record = run_record("w", windows=plain, target=Target("--pid 1", "p", [1], count="c"))
+    found = intervals_of(record, plain)
+    assert (found["qps"].low, found["qps"].high) == pytest.approx((92.0, 108.0), abs=0.01)
+    assert found["cpuPer"].high == pytest.approx(10_800, abs=2) and found["cores"].high == 1
+
+
+@pytest.mark.parametrize(("own", "verdict"), [(1040, Verdict.OK), (1600, Verdict.WARN)])
+def test_whether_its_windows_were_slower_than_a_benchmark_is_said(own: float, verdict: Verdict) -> None:
+    target = Target("--pid 1", "p", [1], count="c", client_qps=Interval(own, 0.9 * own, 1.1 * own, 8))
+    plain = [window("plain", 2.0, queries=2000)]
+    check = next(one for one in target_checks(target, plain) if one.name == "whole benchmark")
+    assert check.verdict is verdict and f"{own:,.0f} queries a second" in check.value and "1,000, -" in check.value
+    record = run_record("w", windows=plain, target=target)
+    assert metrics_of(record, plain)["qps.client"] == own
 
 
 def ended_check(windows: Sequence[Window], coverage: float | None = None, **facts: Any) -> Check:

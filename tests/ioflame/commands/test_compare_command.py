@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from ground.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison, ComparisonRun, Factor, Plan, Session
+from ground.results.comparison import (
+    BUILD,
+    Arm,
+    Block,
+    BlockWindow,
+    Comparison,
+    ComparisonRun,
+    Factor,
+    Plan,
+    Process,
+    Session,
+)
+from ground.results.record import Unobserved
 from ground.results.run import Run
 from ioflame.analysis.compare.order import session_orders
 from ioflame.cli import main
@@ -99,6 +111,23 @@ def test_an_arm_that_is_not_comparable_has_its_figures_and_no_verdict(
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "not comparable (setting --threads differs besides engine build)"
     assert "+50.0 %" in next(line for line in lines if "cpuPer" in line)
+
+
+def test_what_did_not_watch_an_arm_is_the_first_line_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    going = comparison(tmp_path, 1.0)
+    lost = Unobserved("offcpu", "its programs are refused", "ioflame doctor", True)
+    for session in going.record.sessions[:2]:
+        made = Run.create(going.directory, record(unobserved=[lost]))
+        session.processes.append(Process("B", made.directory.name, 0))
+    going.save()
+    assert main(["compare", str(going.directory)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "B: offcpu was asked for and did not watch: its programs are refused -> ioflame doctor"
+    assert sum("did not watch" in line for line in lines) == 1
+    assert main(["compare", str(going.directory), "--table", "tsv"]) == 1
+    assert capsys.readouterr().err.splitlines() == lines[:1]
 
 
 def test_comparisons_of_two_hosts_are_tables_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

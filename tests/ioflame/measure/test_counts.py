@@ -115,7 +115,7 @@ def search(out: Path, category: str = "") -> Given:
 
 def test_a_candidate_is_counted_once_and_placed_between_the_ends(tmp_path: Path) -> None:
     proof = search(tmp_path).prove(Path("a"), Path("b"))
-    assert proof.differs and proof.words.startswith("regressed, +9.99%")
+    assert proof.differs and proof.words.startswith("more instructions, +9.99%")
     # Another process continues the search: the ends are not counted again.
     seen = search(tmp_path).session(Path("a"), Path("c"), Path("b"), 8)
     assert seen.ends == pytest.approx([math.log(1.1)] * 3, rel=1e-2)

@@ -6,6 +6,7 @@ import math
 import os
 import pty
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,22 +14,27 @@ from pathlib import Path
 import pytest
 
 from collectors.perf import Plan
+from collectors.report_phases import ReportPhases
 from ground.errors import UsageError
 from ground.results.command_run import CommandRun
 from ground.system.descendants import descendants
+from ground.system.held_process import HeldProcess
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.measure.attach.benchmarks import bench_of, running_benchmark
+from ioflame.measure.attach.benchmarks import bench_of, command_of, running_benchmark
 from ioflame.measure.attach.job import AttachOptions
 from ioflame.measure.attach.watching import WHOLE
 from ioflame.measure.own_command.added_words import added_words, command_line
 from ioflame.measure.own_command.clients import Clients
 from ioflame.measure.own_command.command_words import StartedCommand, checked_command, program_place
 from ioflame.measure.own_command.printed_lines import PrintedLines
+from ioflame.measure.own_command.stretch import seconds_left
 from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
 from ioflame.measure.own_command.window_plan import WindowPlan, warm_up_seconds
 from tests.until import until
 from workloads.counted_clients import read_client
+from workloads.engines.rocksdb.command_line import bench_command
+from workloads.registry import engine_named
 
 DEFAULT = ("perf", "iolat", "offcpu")
 
@@ -171,7 +177,25 @@ def test_what_ends_before_it_was_expected_to_leaves_the_rest_out() -> None:
 
 def test_short_windows_that_were_asked_for_are_made_and_a_warm_up_is_a_tenth_within_bounds() -> None:
     assert len(taken(WindowPlan(DEFAULT, 5.0), math.inf)) == 7
+    # Not where a client tells of its queries once a second.
+    assert [seconds >= 1 for _, seconds in taken(WindowPlan(DEFAULT, 5.0, 1.0), math.inf)] == [True] * 3
+    assert taken(WindowPlan(DEFAULT, 60.0, 10.0), 21.0)[0] == ("plain", 21.0)
     assert [warm_up_seconds(whole) for whole in (2, 60, 3600)] == [1, 6, 30]
+
+
+def test_what_is_left_of_a_benchmark_follows_from_its_rate_or_its_duration(tmp_path: Path) -> None:
+    phases = ReportPhases(tmp_path / "report.csv", engine_named("rocksdb").parse_report)
+    with phases.path.open("w") as report:
+        report.write("secs_elapsed,interval_qps\n1,100\n2,100\n")
+        report.flush()
+        phase = phases.next()
+        assert phase is not None and phase.going and phase.rate_of_all is None, "it has not ended"
+        counted, timed = (
+            bench_command(["db_bench", f"--benchmarks={of}", f"--{name}=1000", "--report_interval_seconds=1"], tmp_path)
+            for of, name in (("fillseq", "num"), ("readrandom", "duration"))
+        )
+        assert counted is not None and seconds_left(counted, "fillseq", phase) == pytest.approx(8)
+        assert timed is not None and seconds_left(timed, "readrandom", phase) == pytest.approx(998, abs=1)
 
 
 # ---- what is watched -------------------------------------------------------------------------------------------------
@@ -196,6 +220,18 @@ def test_a_client_is_whoever_has_a_database_open_and_the_rest_is_left_behind(tmp
         assert len(clients.left) == 1 and clients.left[0] in descendants([child.supervisor])
         assert child.stop() == 5
     until(lambda: not Path(f"/proc/{clients.left[0]}").exists())
+
+
+def test_a_db_bench_is_one_while_it_has_its_database_closed(tmp_path: Path) -> None:
+    """fillseq closes the database that it has just opened, and makes it anew: it was watched as any other program."""
+    (tmp_path / "db_bench").symlink_to(sys.executable)
+    words = [str(tmp_path / "db_bench"), "-c", "import sys; sys.stdin.read()", "--benchmarks=fillseq", "--db=/none"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as running:
+        process = HeldProcess(running.pid)
+        until(lambda: command_of(process) is not None)
+        command = command_of(process)
+        assert bench_of(process) is None and command is not None and command.benchmarks == ["fillseq"]
+        running.kill()
 
 
 def test_a_program_without_a_database_is_watched_itself() -> None:

@@ -41,7 +41,7 @@ def test_a_table_has_every_arm_and_its_change(tmp_path: Path) -> None:
     ).text
     lines = [line.split() for line in shown.splitlines()]
     assert ["get", "1,000", "1,100", "1,000", "-"] in lines
-    assert ["get", "+10.00%", "regressed", "same", "within", "0.100%", "not", "counted"] in lines
+    assert ["get", "+10.00%", "more", "instructions", "same", "within", "0.100%", "not", "counted"] in lines
     assert ["LRU", "1,000", "1,100", "1,000", "-"] in lines
     assert "none: not counted; RocksDB has it since 7.3.1" in shown and NOT_COUNTED in " ".join(shown.split())
     assert "system calls" not in shown
@@ -81,15 +81,15 @@ def test_a_baseline_that_depends_on_something_else_is_refused(tmp_path: Path) ->
 
 
 def test_what_speaks_against_instructions_stands_beside_them(tmp_path: Path) -> None:
-    worse = counted(990)
+    worse = counted(980)
     worse.events[Event.MISPREDICTIONS] = [50 * OPERATIONS] * 2
     shown = write_pages(tmp_path, record(old=counted(1000), new=worse), None).text
-    assert "-1.00% mixed: measure time (mispredictions +900%)" in shown
+    assert "-2.00% fewer instructions; measure time (mispredictions +900%)" in shown
     # Of two arms the difference has a column.
-    assert ["LRU", "1,000", "990", "-10"] in [line.split() for line in shown.splitlines()]
+    assert ["LRU", "1,000", "980", "-20"] in [line.split() for line in shown.splitlines()]
     # On the page as well, which has a bar of categories an arm.
     report = (tmp_path / "report.html").read_text()
-    assert "new against old: get -1.00% mixed: measure time" in report and "save SVG" in report
+    assert "new against old: get -2.00% fewer instructions; measure time" in report and "save SVG" in report
 
 
 def test_functions_that_differ_most_come_first(tmp_path: Path) -> None:
@@ -123,14 +123,14 @@ def test_of_one_arm_there_is_nothing_to_compare_and_names_are_no_markup() -> Non
 
 def test_a_pull_request_gets_a_table_and_a_line(tmp_path: Path) -> None:
     shown = write_pages(tmp_path, record(old=counted(1000), **{"a|b": counted(1100)}), None)
-    assert shown.sentence == "a|b against old: get +10.00% regressed"
+    assert shown.sentence == "a|b against old: get +10.00% more instructions"
     lines = shown.markdown.splitlines()
     assert lines[:5] == [
         f"**{shown.sentence}**",
         "",
         "| operation | old | a\\|b | a\\|b against old |",
         "| --- | ---: | ---: | --- |",
-        "| get | 1,000 | 1,100 | +10.00% regressed |",
+        "| get | 1,000 | 1,100 | +10.00% more instructions |",
     ]
     assert NOT_COUNTED in lines[-1] and "libc a" in lines[-1]
     one = OperationView("get", "", "operation", [None], [], {"only": "no such function"}, [])
