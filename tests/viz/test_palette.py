@@ -114,7 +114,7 @@ def _views() -> Iterator[tuple[str, list[str]]]:
 
 
 def _names(engine: str, rules: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    for view in {"owner", "writes"} & rules["view"].keys():
+    for view in sorted({"owner", "writes"} & rules["view"].keys()):
         yield f"{engine}: {view}", list(dict.fromkeys(one["name"] for one in rules["view"][view]["category"]))
 
 

@@ -272,7 +272,7 @@ def watched(out: Path, *argv: str) -> WatchedCommand:
         ("exit 0", 0, "none of its processes had a RocksDB database or a report open"),
         ("kill -9 $$", -9, "bash: killed by SIGKILL after"),
         # A shell lets what it starts in the background ignore the SIGINT that ends it here.
-        ("env --default-signal=INT sleep 600 >/dev/null 2>&1 & exit 3", 3, "runs on: it is ended now, as nothing"),
+        ("env --default-signal=INT sleep 600 >/dev/null 2>&1 & exit 3", 3, "runs on: it is ended, as nothing"),
     ],
 )
 def test_a_command_ends_as_it_does_and_what_could_not_be_measured_is_said(
