@@ -26,7 +26,7 @@ class Window:
         ('{"start_ns": 7, "end_ns": 7, "queries": 0}', ""),
         ('{"start_ns": -1, "end_ns": 7}', r"Expected `int` >= 0 - at `\$.start_ns`"),
         ('{"start_ns": 1, "end_ns": 9223372036854775808}', r"at `\$.end_ns`"),
-        ('{"start_ns": 1, "end_ns": 2, "queries": -5}', r"Expected `float` >= 0 - at `\$.queries`"),
+        ('{"start_ns": 1, "end_ns": 2, "queries": -5}', r"Expected `float` >= 0.0 - at `\$.queries`"),
         ('{"start_ns": 2000, "end_ns": 1}', "it ends 1,999 ns before it begins"),
     ],
 )
