@@ -215,9 +215,8 @@ def _plan(record: Comparison) -> int:
 
 
 def _print(going: ComparisonRun, arguments: argparse.Namespace) -> int:
-    lost = _lost(going)
-    for line in lost:
-        print(line, file=sys.stderr if arguments.json or arguments.table else sys.stdout)
+    if lost := _lost(going):
+        print("\n".join(lost), file=sys.stderr if arguments.json or arguments.table else sys.stdout)
     if arguments.table:
         return _beside([going], arguments) or (EXIT_CHECK_FAILED if lost else EXIT_OK)
     found = verdicts_of(going)
