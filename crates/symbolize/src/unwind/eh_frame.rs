@@ -1,8 +1,8 @@
 //! The frames that `.eh_frame` describes, and those among them that framehop does not follow.
 
 use gimli::{
-    BaseAddresses, CallFrameInstruction, CieOrFde, CommonInformationEntry, EhFrame, Expression,
-    FrameDescriptionEntry, Operation, ParsedEhFrameHdr, Register, UnwindContext, UnwindSection,
+    AArch64, BaseAddresses, CallFrameInstruction, CieOrFde, CommonInformationEntry, EhFrame, Expression,
+    FrameDescriptionEntry, Operation, ParsedEhFrameHdr, Register, SectionId, UnwindContext, UnwindSection,
     UnwindTableRow, X86_64,
 };
 use std::ops::Range;
@@ -102,6 +102,187 @@ impl<'a> EhFrames<'a> {
         let offset = place.checked_sub(header.eh_frame_ptr().direct().ok()?)?;
         self.entry(usize::try_from(offset).ok()?).filter(|entry| entry.contains(address))
     }
+}
+
+/// Bytes of the description of one function; the longest of a compiler's are 20 KiB. All of it is read for each frame.
+pub const LONGEST: u32 = 64 << 10;
+
+/// Whether a section cannot be given to framehop, which evaluates any rule to its end, and reads the description again for each
+/// frame. No compiler's rules jump back. `listed`: the places that a table says functions are described at.
+pub fn is_endless<'a, S: UnwindSection<DwarfSlice<'a>>>(
+    section: &S,
+    bytes: &'a [u8],
+    bases: &BaseAddresses,
+    kind: SectionId,
+    mut listed: impl Iterator<Item = usize>,
+) -> bool {
+    let places = EntryPlaces::of(bytes, kind);
+    // Within other entries could lie any rule.
+    if places.longest > LONGEST || !places.refers_to_entries || listed.any(|place| !places.has(place)) {
+        return true;
+    }
+    let mut suspects = places.suspects.iter().copied().peekable();
+    let mut entries = section.entries(bases);
+    while suspects.peek().is_some() {
+        // Behind damage nothing is known.
+        let Ok(Some(entry)) = entries.next() else { return true };
+        let (at, mut instructions, encoding) = match &entry {
+            CieOrFde::Cie(common) => {
+                (common.offset(), common.instructions(section, bases), common.encoding())
+            }
+            CieOrFde::Fde(partial) if suspects.peek() == Some(&partial.offset()) => {
+                match partial.parse(S::cie_from_offset) {
+                    Ok(entry) => (entry.offset(), entry.instructions(section, bases), entry.cie().encoding()),
+                    Err(_) => return true,
+                }
+            }
+            CieOrFde::Fde(_) => continue,
+        };
+        if suspects.next_if_eq(&at).is_none() {
+            continue;
+        }
+        while let Ok(Some(instruction)) = instructions.next() {
+            use CallFrameInstruction::{DefCfaExpression, Expression, ValExpression};
+            let (DefCfaExpression { expression }
+            | Expression { expression, .. }
+            | ValExpression { expression, .. }) = instruction
+            else {
+                continue;
+            };
+            if expression.get(section).is_ok_and(|expression| jumps_back(expression, encoding)) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// The entries of a section, one behind the other.
+struct EntryPlaces {
+    /// Where one begins: a bit for every byte.
+    begins: Vec<u64>,
+    /// Bytes of the longest.
+    longest: u32,
+    /// What functions have in common is described by entries, too.
+    refers_to_entries: bool,
+    /// Entries that may hold an expression which jumps back, in order.
+    suspects: Vec<usize>,
+}
+
+impl EntryPlaces {
+    fn of(bytes: &[u8], kind: SectionId) -> Self {
+        let mut found = Self {
+            begins: vec![0; bytes.len() / 64 + 1],
+            longest: 0,
+            refers_to_entries: true,
+            suspects: Vec::new(),
+        };
+        let (mut at, mut common) = (0, Vec::new());
+        let mut jumps = Jumps::of(bytes);
+        // Its length, and what it is: 0 or all ones for what is common, otherwise where that is.
+        while let Some(head) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+            let head = u64::from_le_bytes(*head);
+            let (len, id) = (head as u32, (head >> 32) as u32);
+            let next = at + 4 + len as usize;
+            found.begins[at / 64] |= 1 << (at % 64);
+            // The form with 64 bits is for sections of 4 GiB.
+            found.longest = found.longest.max(len);
+            if next > bytes.len() {
+                break;
+            }
+            let refers = match kind {
+                SectionId::EhFrame if id != 0 => (at + 4).wrapping_sub(id as usize),
+                SectionId::DebugFrame if id != u32::MAX => id as usize,
+                _ => at,
+            };
+            if refers != at && len > 0 && common.last() != Some(&refers) {
+                common.push(refers);
+            }
+            if jumps.are_in(at + 4, next) {
+                found.suspects.push(at);
+            }
+            at = next;
+        }
+        found.refers_to_entries = common.into_iter().all(|place| found.has(place));
+        found
+    }
+
+    fn has(&self, place: usize) -> bool {
+        self.begins.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 == 1)
+    }
+}
+
+/// Bytes that may be expressions which jump back within themselves, as a rule of a register or of the whole frame.
+struct Jumps<'a> {
+    section: &'a [u8],
+    /// Where something may be such a jump, and where it leads to.
+    back: Vec<(usize, usize)>,
+    /// The first of them that was not passed yet.
+    next: usize,
+}
+
+impl<'a> Jumps<'a> {
+    fn of(section: &'a [u8]) -> Self {
+        let back = memchr::memchr2_iter(gimli::DW_OP_skip.0, gimli::DW_OP_bra.0, section).filter_map(|at| {
+            let distance = i16::from_le_bytes(*section.get(at + 1..)?.first_chunk()?);
+            // From behind itself.
+            let to = (at + 3).checked_sub(distance.unsigned_abs().into()).filter(|_| distance < 0)?;
+            Some((at, to))
+        });
+        Self { section, back: back.collect(), next: 0 }
+    }
+
+    /// Whether one may lie in an entry; the entries come in order.
+    #[inline]
+    fn are_in(&mut self, start: usize, end: usize) -> bool {
+        while self.back.get(self.next).is_some_and(|(jump, _)| *jump < start) {
+            self.next += 1;
+        }
+        let rest = &self.back[self.next..];
+        let inside = rest.iter().take_while(|(jump, _)| *jump < end).filter(|(_, to)| *to > start);
+        inside.into_iter().any(|&(jump, to)| self.is_in_rule(start, jump, to, end))
+    }
+
+    /// Whether a rule that begins behind `start` may hold both.
+    #[cold]
+    fn is_in_rule(&self, start: usize, jump: usize, to: usize, end: usize) -> bool {
+        // The registers that are evaluated.
+        let evaluated =
+            [X86_64::RBP, X86_64::RA, AArch64::X29, AArch64::X30].map(|register| u64::from(register.0));
+        let rules =
+            [gimli::DW_CFA_def_cfa_expression, gimli::DW_CFA_expression, gimli::DW_CFA_val_expression];
+        memchr::memchr3_iter(rules[0].0, rules[1].0, rules[2].0, &self.section[start..to]).any(|at| {
+            let mut behind = start + at + 1;
+            let of_register = self.section[start + at] != rules[0].0;
+            if of_register && !number(self.section, &mut behind).is_some_and(|of| evaluated.contains(&of)) {
+                return false;
+            }
+            let len = number(self.section, &mut behind).unwrap_or(0);
+            let rule_end = len.saturating_add(behind as u64);
+            behind <= to && (jump as u64) < rule_end && rule_end <= end as u64
+        })
+    }
+}
+
+/// A number in LEB128, behind which the place is moved.
+fn number(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let (mut value, mut shift) = (0_u64, 0);
+    loop {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        shift += 7;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+}
+
+fn jumps_back(expression: Expression<DwarfSlice>, encoding: gimli::Encoding) -> bool {
+    let mut operations = expression.operations(encoding);
+    std::iter::from_fn(|| operations.next().ok().flatten()).any(
+        |operation| matches!(operation, Operation::Skip { target } | Operation::Bra { target } if target < 0),
+    )
 }
 
 /// Where bytes lie that may be an instruction with another register than stack or frame pointer, or with an expression.
