@@ -1,6 +1,7 @@
 //! Files made by somebody who means harm, or by a fault: small ones that would take all memory, or all time. Each is read or
 //! refused within 1 GiB and 30 s of CPU.
 
+mod pprofs;
 mod programs;
 mod recordings;
 
