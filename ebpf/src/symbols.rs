@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::linux::fs::MetadataExt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use cpp_demangle::{DemangleOptions, Symbol};
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use serde::{Deserialize, Serialize};
 
 use observer::Failure;
 use recording::parse;
+use symbolize::addresses::ObjectAddress;
+use symbolize::budget::Budget;
+use symbolize::symbols::elf::{self, Elf};
+use symbolize::{regular, symbols};
 
 /// Which functions matter, by engine: `workloads/engines/NAME/symbols.toml`.
 #[derive(Debug, Deserialize)]
@@ -116,10 +119,11 @@ pub fn find(pid: u32, rules: &[Rule]) -> Result<(Vec<(usize, Function)>, Searche
     let mut searched = Searched::default();
     for (shown, file) in mapped_files(pid)? {
         searched.files += 1;
-        let Ok(data) = fs::read(&file) else { continue };
-        match functions(&data, rules) {
+        // Files of the target's choice: what is read of them has bounds.
+        let Ok(code) = regular::open(&file) else { continue };
+        match functions(&file, rules) {
             Some(functions) => found.extend(functions.into_iter().map(|(rule, name, entry)| {
-                let (offset, stepped) = probe_place(&data, entry);
+                let (offset, stepped) = probe_place(&code, entry);
                 (rule, Function { name, file: file.clone(), shown: shown.clone(), offset, calls: 0, stepped })
             })),
             None => searched.stripped.push(shown),
@@ -151,18 +155,14 @@ fn mapped_files(pid: u32) -> Result<Vec<(String, PathBuf)>, Failure> {
 
 /// Rule, demangled name and file offset of each function that a rule names; None where the file has no function
 /// symbols.
-fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
-    let file = object::File::parse(data).ok()?;
+fn functions(path: &Path, rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
+    let elf = Elf::read(path)?;
     let mangled: Vec<Vec<String>> = rules.iter().map(|rule| mangled_parts(&rule.prefix)).collect();
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut any = false;
-    for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        if symbol.kind() != SymbolKind::Text || symbol.is_undefined() || symbol.address() == 0 {
-            continue;
-        }
-        any = true;
-        let Ok(name) = symbol.name() else { continue };
+    elf::each_function(path, &Budget::default(), |name, range| {
+        let address = range.start;
+        let Some(name) = std::str::from_utf8(name).ok().filter(|_| address != 0) else { return };
         // Demangling every symbol of a large library takes seconds; its parts are spelt out in the mangled name.
         for (rule, _) in
             mangled.iter().enumerate().filter(|(_, parts)| parts.iter().all(|part| name.contains(part)))
@@ -170,16 +170,16 @@ fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
             let Some(demangled) = demangle(name) else { continue };
             if !demangled.starts_with(&rules[rule].prefix)
                 || is_fragment(name)
-                || !seen.insert((rule, symbol.address()))
+                || !seen.insert((rule, address))
             {
                 continue;
             }
-            if let Some(offset) = file_offset(&file, symbol.address()) {
-                found.push((rule, demangled, offset));
+            if let Some(offset) = elf.offset_of(ObjectAddress(address)) {
+                found.push((rule, demangled, offset.0));
             }
         }
-    }
-    any.then_some(found)
+    })?;
+    Some(found)
 }
 
 /// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is unchanged. An
@@ -211,28 +211,27 @@ pub fn demangle(mangled: &str) -> Option<String> {
     if !plain.starts_with("_Z") {
         return Some(format!("{plain}()"));
     }
-    Symbol::new(plain).ok()?.demangle_with_options(&DemangleOptions::default()).ok()
-}
-
-/// Where in its file an address of an ELF file lies.
-pub fn file_offset<'a>(file: &impl Object<'a>, address: u64) -> Option<u64> {
-    file.segments().find_map(|segment| {
-        let (offset, size) = segment.file_range();
-        let within = address.checked_sub(segment.address())?;
-        (within < size).then_some(offset + within)
-    })
+    symbols::with_arguments(plain)
 }
 
 /// File offset of the instruction that the probe of a function goes to, and whether it will be single-stepped.
-fn probe_place(data: &[u8], entry: u64) -> (u64, bool) {
-    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    let code = data.get(entry as usize..).unwrap_or_default();
-    if !cfg!(target_arch = "x86_64") {
+fn probe_place(file: &File, entry: u64) -> (u64, bool) {
+    let mut code = [0; 8];
+    let len = if cfg!(target_arch = "x86_64") {
+        file.read_at(&mut code, entry).unwrap_or(0)
+    } else {
         return (entry, false);
-    }
+    };
+    let (landing_pad, stepped) = first_instruction(&code[..len]);
+    (entry + landing_pad, stepped)
+}
+
+/// How long a function's landing pad is, and whether the instruction behind it is single-stepped.
+fn first_instruction(code: &[u8]) -> (u64, bool) {
+    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
     match code.strip_prefix(ENDBR64) {
-        Some(rest) => (entry + ENDBR64.len() as u64, !is_emulated(rest)),
-        None => (entry, !is_emulated(code)),
+        Some(rest) => (ENDBR64.len() as u64, !is_emulated(rest)),
+        None => (0, !is_emulated(code)),
     }
 }
 
@@ -247,13 +246,15 @@ fn is_emulated(code: &[u8]) -> bool {
 /// A function of this very program, by its plain name.
 pub fn own_function(name: &str) -> Result<Function, Failure> {
     let file = PathBuf::from("/proc/self/exe");
-    let data = fs::read(&file)?;
-    let elf = object::File::parse(&*data).map_err(|error| Failure::host(error.to_string()))?;
-    let address = elf.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address());
-    let offset = address.and_then(|address| file_offset(&elf, address));
+    let code = regular::open(&file)?;
+    let mut address = None;
+    elf::each_function(&file, &Budget::default(), |symbol, range| {
+        address = address.or((symbol == name.as_bytes()).then_some(ObjectAddress(range.start)));
+    });
+    let offset = address.and_then(|address| Elf::read(&file)?.offset_of(address));
     let offset =
         offset.ok_or_else(|| Failure::host(format!("this program was stripped of its symbol {name}")))?;
-    let (offset, stepped) = probe_place(&data, offset);
+    let (offset, stepped) = probe_place(&code, offset.0);
     Ok(Function { name: name.to_owned(), shown: file.display().to_string(), file, offset, calls: 0, stepped })
 }
 
@@ -282,10 +283,10 @@ mod tests {
         let push = [0x55, 0x48, 0x89, 0xe5];
         let landing = [&[0xf3, 0x0f, 0x1e, 0xfa][..], &push[..]].concat();
         let sub = [0x48, 0x83, 0xec, 0x08];
-        assert_eq!(probe_place(&push, 0), (0, false));
-        assert_eq!(probe_place(&landing, 0), (4, false));
-        assert_eq!(probe_place(&sub, 0), (0, true));
-        assert_eq!(probe_place(&[0x41, 0x57], 0), (0, false));
+        assert_eq!(first_instruction(&push), (0, false));
+        assert_eq!(first_instruction(&landing), (4, false));
+        assert_eq!(first_instruction(&sub), (0, true));
+        assert_eq!(first_instruction(&[0x41, 0x57]), (0, false));
     }
 
     #[test]
