@@ -33,10 +33,9 @@ impl<'a> EhFrames<'a> {
     pub fn with_other_cfa(&self) -> Vec<CfaFunction> {
         // To read every entry would take as long as to fold a small recording; few hold such bytes.
         let mut hints = hints(self.bytes).peekable();
-        let may_hold_one = |offset: usize, len: usize| {
-            while hints.next_if(|hint| *hint < offset).is_some() {}
-            // Its length does not count itself: 4 bytes, 12 of the largest.
-            hints.peek().is_some_and(|next| *next - offset < len.saturating_add(12))
+        let may_hold_one = |entry: &Range<usize>| {
+            while hints.next_if(|hint| *hint < entry.start).is_some() {}
+            hints.peek().is_some_and(|next| *next < entry.end)
         };
         let mut found = self.entries(may_hold_one);
         found.retain(|entry| self.has_other_cfa(entry));
@@ -51,31 +50,31 @@ impl<'a> EhFrames<'a> {
 
     /// Where each function begins and where it is described, in order.
     pub fn functions(&self) -> Vec<(u64, usize)> {
-        let entries = self.entries(|_, _| true);
+        let entries = self.entries(|_| true);
         let mut functions: Vec<_> = entries.iter().map(|one| (one.initial_address(), one.offset())).collect();
         functions.sort_unstable();
         functions
     }
 
-    /// The descriptions that are wanted, by their places in the section and their lengths.
-    fn entries(&self, mut wanted: impl FnMut(usize, usize) -> bool) -> Vec<Fde<'a>> {
-        let mut found = Vec::new();
+    /// The descriptions that are wanted, by their places in the section.
+    fn entries(&self, mut wanted: impl FnMut(&Range<usize>) -> bool) -> Vec<Fde<'a>> {
         let mut common: Option<CommonInformationEntry<DwarfSlice>> = None;
-        let mut entries = self.eh_frame.entries(&self.bases);
-        while let Ok(Some(entry)) = entries.next() {
-            let CieOrFde::Fde(partial) = entry else { continue };
-            if !wanted(partial.offset(), partial.entry_len()) {
-                continue;
-            }
-            let entry = partial.parse(|section, bases, offset| match &common {
-                Some(common) if common.offset() == offset.0 => Ok(common.clone()),
-                _ => section
-                    .cie_from_offset(bases, offset)
-                    .inspect(|entry: &CommonInformationEntry<_>| common = Some(entry.clone())),
-            });
-            found.extend(entry);
-        }
-        found
+        let places = RawEntries { bytes: self.bytes, at: 0 };
+        let functions =
+            places.filter(|entry| entry.id != 0).map(|entry| entry.place).filter(|place| wanted(place));
+        let parsed = functions.filter_map(|place| {
+            let entry =
+                self.eh_frame.fde_from_offset(&self.bases, place.start.into(), |section, bases, offset| {
+                    match &common {
+                        Some(common) if common.offset() == offset.0 => Ok(common.clone()),
+                        _ => section
+                            .cie_from_offset(bases, offset)
+                            .inspect(|entry: &CommonInformationEntry<_>| common = Some(entry.clone())),
+                    }
+                });
+            entry.ok()
+        });
+        parsed.collect()
     }
 
     fn has_other_cfa(&self, entry: &Fde<'a>) -> bool {
@@ -105,7 +104,7 @@ impl<'a> EhFrames<'a> {
 }
 
 /// Bytes of the description of one function; the longest of a compiler's are 20 KiB. All of it is read for each frame.
-pub const LONGEST: u32 = 64 << 10;
+pub const LONGEST: usize = 64 << 10;
 
 /// Whether a section cannot be given to framehop, which evaluates any rule to its end, and reads the description again for each
 /// frame. No compiler's rules jump back. `listed`: the places that a table says functions are described at.
@@ -157,12 +156,42 @@ pub fn is_endless<'a, S: UnwindSection<DwarfSlice<'a>>>(
     false
 }
 
-/// The entries of a section, one behind the other.
+/// The entries of a section, one behind the other, read faster than by gimli.
+struct RawEntries<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+struct RawEntry {
+    /// With its length; behind the section's end where that is damaged, or of the form with 64 bits, for sections of 4 GiB.
+    place: Range<usize>,
+    /// The word behind the length.
+    id: u32,
+}
+
+impl Iterator for RawEntries<'_> {
+    type Item = RawEntry;
+
+    #[inline]
+    fn next(&mut self) -> Option<RawEntry> {
+        loop {
+            let head = u64::from_le_bytes(*self.bytes.get(self.at..)?.first_chunk()?);
+            let (start, len) = (self.at, head as u32);
+            self.at += 4 + len as usize;
+            // Zeros end a part of the section.
+            if len > 0 {
+                return Some(RawEntry { place: start..self.at, id: (head >> 32) as u32 });
+            }
+        }
+    }
+}
+
+/// What the entries of a section show of themselves.
 struct EntryPlaces {
     /// Where one begins: a bit for every byte.
     begins: Vec<u64>,
     /// Bytes of the longest.
-    longest: u32,
+    longest: usize,
     /// What functions have in common is described by entries, too.
     refers_to_entries: bool,
     /// Entries that may hold an expression which jumps back, in order.
@@ -177,31 +206,23 @@ impl EntryPlaces {
             refers_to_entries: true,
             suspects: Vec::new(),
         };
-        let (mut at, mut common) = (0, Vec::new());
+        let mut common = Vec::new();
         let mut jumps = Jumps::of(bytes);
-        // Its length, and what it is: 0 or all ones for what is common, otherwise where that is.
-        while let Some(head) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-            let head = u64::from_le_bytes(*head);
-            let (len, id) = (head as u32, (head >> 32) as u32);
-            let next = at + 4 + len as usize;
-            found.begins[at / 64] |= 1 << (at % 64);
-            // The form with 64 bits is for sections of 4 GiB.
-            found.longest = found.longest.max(len);
-            if next > bytes.len() {
-                break;
-            }
+        for RawEntry { place: Range { start, end }, id } in (RawEntries { bytes, at: 0 }) {
+            found.begins[start / 64] |= 1 << (start % 64);
+            found.longest = found.longest.max(end - start);
+            // Where what it has in common with others is described; 0 or all ones: it is such a description.
             let refers = match kind {
-                SectionId::EhFrame if id != 0 => (at + 4).wrapping_sub(id as usize),
+                SectionId::EhFrame if id != 0 => (start + 4).wrapping_sub(id as usize),
                 SectionId::DebugFrame if id != u32::MAX => id as usize,
-                _ => at,
+                _ => start,
             };
-            if refers != at && len > 0 && common.last() != Some(&refers) {
+            if refers != start && common.last() != Some(&refers) {
                 common.push(refers);
             }
-            if jumps.are_in(at + 4, next) {
-                found.suspects.push(at);
+            if jumps.are_in(start + 4, end.min(bytes.len())) {
+                found.suspects.push(start);
             }
-            at = next;
         }
         found.refers_to_entries = common.into_iter().all(|place| found.has(place));
         found
@@ -210,6 +231,23 @@ impl EntryPlaces {
     fn has(&self, place: usize) -> bool {
         self.begins.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 == 1)
     }
+}
+
+/// Bytes that are looked at together, by vector instructions: jumps back are rare, the bytes of one are not.
+const PIECE: usize = 32;
+
+/// Whether a byte may be a jump, the distance's upper byte being this one: it is negative.
+#[inline]
+fn is_jump(operation: u8, high: u8) -> bool {
+    (operation == gimli::DW_OP_skip.0 || operation == gimli::DW_OP_bra.0) & (high >= 0x80)
+}
+
+#[inline]
+fn may_jump(operations: &[u8; PIECE], highs: &[u8; PIECE]) -> bool {
+    operations.iter().zip(highs).fold(0, |any, (operation, high)| {
+        let jumps = u8::from(*operation == gimli::DW_OP_skip.0) | u8::from(*operation == gimli::DW_OP_bra.0);
+        any | jumps & high >> 7
+    }) != 0
 }
 
 /// Bytes that may be expressions which jump back within themselves, as a rule of a register or of the whole frame.
@@ -223,18 +261,35 @@ struct Jumps<'a> {
 
 impl<'a> Jumps<'a> {
     fn of(section: &'a [u8]) -> Self {
-        let back = memchr::memchr2_iter(gimli::DW_OP_skip.0, gimli::DW_OP_bra.0, section).filter_map(|at| {
-            let distance = i16::from_le_bytes(*section.get(at + 1..)?.first_chunk()?);
-            // From behind itself.
-            let to = (at + 3).checked_sub(distance.unsigned_abs().into()).filter(|_| distance < 0)?;
-            Some((at, to))
-        });
-        Self { section, back: back.collect(), next: 0 }
+        let mut back = Vec::new();
+        let mut look_at = |places: Range<usize>| {
+            back.extend(places.filter_map(|at| {
+                let &[operation, low, high] = section.get(at..)?.first_chunk()?;
+                let distance = usize::from(i16::from_le_bytes([low, high]).unsigned_abs());
+                // From behind itself.
+                if is_jump(operation, high) { Some((at, (at + 3).checked_sub(distance)?)) } else { None }
+            }));
+        };
+        let pieces =
+            section.as_chunks::<PIECE>().0.iter().zip(section.get(2..).unwrap_or(&[]).as_chunks::<PIECE>().0);
+        let mut at = 0;
+        for (operations, highs) in pieces {
+            if may_jump(operations, highs) {
+                look_at(at..at + PIECE);
+            }
+            at += PIECE;
+        }
+        look_at(at..section.len());
+        Self { section, back, next: 0 }
     }
 
     /// Whether one may lie in an entry; the entries come in order.
     #[inline]
     fn are_in(&mut self, start: usize, end: usize) -> bool {
+        // Nearly always.
+        if self.back.get(self.next).is_none_or(|(jump, _)| *jump >= end) {
+            return false;
+        }
         while self.back.get(self.next).is_some_and(|(jump, _)| *jump < start) {
             self.next += 1;
         }

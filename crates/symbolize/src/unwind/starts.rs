@@ -36,7 +36,7 @@ impl<'a> ThreadStarts<'a> {
             Some(index) => frames.entry(functions[index].1).filter(|entry| entry.contains(address)),
             None => frames.entry_of(address),
         }?;
-        if entry.entry_len() > LONGEST as usize {
+        if entry.entry_len() > LONGEST {
             return None;
         }
         let back = entry.cie().return_address_register();
