@@ -200,6 +200,8 @@ static __always_inline void charge(struct thread *thread, u64 since)
 static __always_inline struct span *new_span(struct thread *thread, u32 *place)
 {
 	u64 n = ADD(thread->spans, 1); /* a worker may take one at the same time */
+	/* A compiler may compare its lower half and index by all of it, which the verifier does not take for one number. */
+	asm volatile("" : "+r"(n));
 	if (n >= SPANS)
 		return 0;
 	*place = n;

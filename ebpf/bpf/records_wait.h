@@ -161,6 +161,7 @@ static __always_inline void give_back(struct request *rq, u32 bytes)
 static __always_inline void asked(struct task_struct *task, struct thread *thread, struct request *rq, u64 now)
 {
 	u64 key = (u64)rq, n = ADD(thread->requests, 1);
+	asm volatile("" : "+r"(n)); /* as in new_span */
 	u32 place, bytes = rq->__data_len;
 	ADD(thread->record.bytes, bytes);
 	struct span *span = n < REQUESTS ? new_span(thread, &place) : 0;
@@ -229,6 +230,8 @@ static __always_inline void sampled(void *ctx, struct thread *thread)
 	u64 slot = n < SAMPLES ? n : bpf_get_prandom_u32() % (n + 1);
 	if (slot >= SAMPLES)
 		return;
+	/* Whatever a compiler makes of what it knows of the slot, the verifier must see its bound. */
+	asm volatile("" : "+r"(slot));
 	slot &= SAMPLES - 1;
 	struct span *span;
 	if (n < SAMPLES) {
@@ -236,8 +239,11 @@ static __always_inline void sampled(void *ctx, struct thread *thread)
 		thread->sampled[slot] = place;
 	} else {
 		u64 there = thread->sampled[slot];
+		if (there >= SPANS)
+			return;
+		/* The place is worked out after that, not before. */
 		asm volatile("" : "+r"(there));
-		span = there < SPANS ? &thread->record.span[there] : 0;
+		span = &thread->record.span[there];
 	}
 	if (!span)
 		return;

@@ -125,7 +125,7 @@ int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_stru
 SEC("tp_btf/sched_waking")
 int BPF_PROG(journal_waking, struct task_struct *task)
 {
-	static const char journal[5] = "jbd2/";
+	static const char journal[] = { 'j', 'b', 'd', '2', '/' };
 	if (gate != OPEN)
 		return 0;
 	struct task_struct *waker = bpf_get_current_task_btf();

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use object::{
-    Architecture, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind,
-    SymbolKind,
+    Architecture, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadRef, RelocationTarget,
+    SectionKind, SymbolKind,
 };
 
 use crate::instructions::{Decode, Kind, Step, ToEntry, aarch64, x86};
@@ -66,7 +66,7 @@ pub struct Code<'data> {
 }
 
 impl<'data> Code<'data> {
-    pub fn of(file: &object::File<'data>) -> Self {
+    pub fn of<R: ReadRef<'data>>(file: &object::File<'data, R>) -> Self {
         let code = |stubs: bool| {
             let sections = file.sections().filter(move |section| {
                 let is_stub = section.name().is_ok_and(|name| name.starts_with(".plt"));

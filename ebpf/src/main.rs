@@ -1,5 +1,6 @@
 //! `ioflame-ebpf`: loads one CO-RE program, opens its gate for a window, and writes what it counted as JSON.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -83,7 +84,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            // On a full disk nobody can be told.
+            let _ = writeln!(std::io::stderr(), "{failure}");
             ExitCode::from(failure.exit_code)
         }
     }

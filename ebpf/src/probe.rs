@@ -1,6 +1,7 @@
 //! Which kinds of program this kernel loads and attaches: each tried with a program of one line that must then count.
 
 use std::ffi::CStr;
+use std::io::Write as _;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::thread;
@@ -48,8 +49,8 @@ pub fn run() -> Result<(), Failure> {
             }
         })
         .collect();
-    println!("{}", serde_json::to_string(&tried).map_err(|error| Failure::measurement(error.to_string()))?);
-    Ok(())
+    let text = serde_json::to_string(&tried).map_err(|error| Failure::measurement(error.to_string()))?;
+    Ok(writeln!(std::io::stdout(), "{text}")?)
 }
 
 /// Mounts tracefs in a mount namespace of this process alone, where the host has not mounted it; the words for that.

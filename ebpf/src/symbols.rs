@@ -2,18 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::linux::fs::MetadataExt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use cpp_demangle::{DemangleOptions, Symbol};
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use serde::{Deserialize, Serialize};
 
 use crate::exits::{Code, Exit};
 use observer::Failure;
 use recording::parse;
+use symbolize::addresses::ObjectAddress;
+use symbolize::budget::Budget;
+use symbolize::regular::PartsOfFile;
+use symbolize::symbols::elf::{self, Elf};
+use symbolize::{regular, symbols};
 
 /// Which functions matter, by engine: `workloads/engines/NAME/symbols.toml`.
 #[derive(Debug, Deserialize)]
@@ -89,26 +93,38 @@ pub struct Function {
     pub is_go: bool,
 }
 
-impl Function {
-    /// None where the file has no bytes of it.
-    fn at(
-        address: u64,
-        name: String,
-        elf: &object::File,
-        data: &[u8],
-        code: &Code,
-        shown: &str,
-        file: &Path,
-    ) -> Option<Self> {
-        let (offset, stepped) = probe_place(data, file_offset(elf, code.entry(address))?);
-        let exits = code.exits(address).map(|exits| {
-            exits
-                .into_iter()
-                .filter_map(|exit| Some(Exit { at: file_offset(elf, exit.at)?, ..exit }))
-                .collect()
-        });
-        let (shown, file) = (shown.to_owned(), file.to_owned());
-        Some(Self { name, shown, file, offset, calls: 0, stepped, exits, is_go: code.is_go })
+/// A file of the target's choice, of which no more is read than is asked for, and that within bounds.
+struct CodeFile {
+    shown: String,
+    path: PathBuf,
+    bytes: File,
+    parts: PartsOfFile,
+    elf: Elf,
+}
+
+impl CodeFile {
+    /// None where it is none.
+    fn open(shown: &str, path: &Path) -> Option<Self> {
+        let (bytes, parts, elf) =
+            (regular::open(path).ok()?, PartsOfFile::open(path).ok()?, Elf::read(path)?);
+        Some(Self { shown: shown.to_owned(), path: path.to_owned(), bytes, parts, elf })
+    }
+
+    fn code(&self) -> Option<Code<'_>> {
+        object::File::parse(&self.parts).ok().map(|file| Code::of(&file))
+    }
+
+    fn offset_of(&self, address: u64) -> Option<u64> {
+        self.elf.offset_of(ObjectAddress(address)).map(|offset| offset.0)
+    }
+
+    /// The function there; None where the file has no bytes of it.
+    fn function(&self, code: &Code, name: String, address: u64) -> Option<Function> {
+        let (offset, stepped) = probe_place(&self.bytes, self.offset_of(code.entry(address))?);
+        let place = |exit: Exit| Some(Exit { at: self.offset_of(exit.at)?, ..exit });
+        let exits = code.exits(address).map(|exits| exits.into_iter().filter_map(place).collect());
+        let (shown, file) = (self.shown.clone(), self.path.clone());
+        Some(Function { name, shown, file, offset, calls: 0, stepped, exits, is_go: code.is_go })
     }
 }
 
@@ -145,18 +161,17 @@ pub fn find(pid: u32, rules: &[Rule]) -> Result<(Vec<(usize, Function)>, Searche
     let mut searched = Searched::default();
     for (shown, file) in mapped_files(pid)? {
         searched.files += 1;
-        let Ok(data) = fs::read(&file) else { continue };
-        let Ok(elf) = object::File::parse(&*data) else { continue };
-        let Some(functions) = functions(&elf, rules) else {
+        let Some(functions) = functions(&file, rules) else {
             searched.stripped.push(shown);
             continue;
         };
-        let code = (!functions.is_empty()).then(|| Code::of(&elf));
-        found.extend(functions.into_iter().zip(code.iter().cycle()).filter_map(
-            |((rule, name, address), code)| {
-                Some((rule, Function::at(address, name, &elf, &data, code, &shown, &file)?))
-            },
-        ));
+        let Some(file) = CodeFile::open(&shown, &file).filter(|_| !functions.is_empty()) else { continue };
+        let Some(code) = file.code() else { continue };
+        found.extend(
+            functions
+                .into_iter()
+                .filter_map(|(rule, name, address)| Some((rule, file.function(&code, name, address)?))),
+        );
     }
     found.sort_by_key(|(rule, _)| *rule);
     Ok((found, searched))
@@ -183,17 +198,13 @@ fn mapped_files(pid: u32) -> Result<Vec<(String, PathBuf)>, Failure> {
 }
 
 /// Rule, demangled name and address of each function that a rule names; None where the file has no function symbols.
-fn functions(file: &object::File, rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
+fn functions(path: &Path, rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
     let mangled: Vec<Vec<String>> = rules.iter().map(|rule| mangled_parts(&rule.prefix)).collect();
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut any = false;
-    for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        if symbol.kind() != SymbolKind::Text || symbol.is_undefined() || symbol.address() == 0 {
-            continue;
-        }
-        any = true;
-        let Ok(name) = symbol.name() else { continue };
+    elf::each_function(path, &Budget::default(), |name, range| {
+        let address = range.start;
+        let Some(name) = std::str::from_utf8(name).ok().filter(|_| address != 0) else { return };
         // Demangling every symbol of a large library takes seconds; its parts are spelt out in the mangled name.
         for (rule, _) in
             mangled.iter().enumerate().filter(|(_, parts)| parts.iter().all(|part| name.contains(part)))
@@ -201,14 +212,14 @@ fn functions(file: &object::File, rules: &[Rule]) -> Option<Vec<(usize, String, 
             let Some(demangled) = demangle(name) else { continue };
             if !demangled.starts_with(&rules[rule].prefix)
                 || is_fragment(name)
-                || !seen.insert((rule, symbol.address()))
+                || !seen.insert((rule, address))
             {
                 continue;
             }
-            found.push((rule, demangled, symbol.address()));
+            found.push((rule, demangled, address));
         }
-    }
-    any.then_some(found)
+    })?;
+    Some(found)
 }
 
 /// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is unchanged. An
@@ -243,28 +254,27 @@ pub fn demangle(mangled: &str) -> Option<String> {
         return Some(format!("{plain}()"));
     }
     let plain = plain.split('.').next().unwrap_or(plain);
-    Symbol::new(plain).ok()?.demangle_with_options(&DemangleOptions::default()).ok()
-}
-
-/// Where in its file an address of an ELF file lies.
-pub fn file_offset<'a>(file: &impl Object<'a>, address: u64) -> Option<u64> {
-    file.segments().find_map(|segment| {
-        let (offset, size) = segment.file_range();
-        let within = address.checked_sub(segment.address())?;
-        (within < size).then_some(offset + within)
-    })
+    symbols::with_arguments(plain)
 }
 
 /// File offset of the instruction that the probe of a function goes to, and whether it will be single-stepped.
-fn probe_place(data: &[u8], entry: u64) -> (u64, bool) {
-    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    let code = data.get(entry as usize..).unwrap_or_default();
-    if !cfg!(target_arch = "x86_64") {
+fn probe_place(file: &File, entry: u64) -> (u64, bool) {
+    let mut code = [0; 8];
+    let len = if cfg!(target_arch = "x86_64") {
+        file.read_at(&mut code, entry).unwrap_or(0)
+    } else {
         return (entry, false);
-    }
+    };
+    let (landing_pad, stepped) = first_instruction(&code[..len]);
+    (entry + landing_pad, stepped)
+}
+
+/// How long a function's landing pad is, and whether the instruction behind it is single-stepped.
+fn first_instruction(code: &[u8]) -> (u64, bool) {
+    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
     match code.strip_prefix(ENDBR64) {
-        Some(rest) => (entry + ENDBR64.len() as u64, !is_emulated(rest)),
-        None => (entry, !is_emulated(code)),
+        Some(rest) => (ENDBR64.len() as u64, !is_emulated(rest)),
+        None => (0, !is_emulated(code)),
     }
 }
 
@@ -279,21 +289,16 @@ fn is_emulated(code: &[u8]) -> bool {
 /// A function of this very program, by its plain name.
 pub fn own_function(name: &str) -> Result<Function, Failure> {
     let file = PathBuf::from("/proc/self/exe");
-    let data = fs::read(&file)?;
-    let elf = object::File::parse(&*data).map_err(|error| Failure::host(error.to_string()))?;
-    let address = elf.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address());
-    let ours = address.and_then(|address| {
-        Function::at(
-            address,
-            name.to_owned(),
-            &elf,
-            &data,
-            &Code::of(&elf),
-            &file.display().to_string(),
-            &file,
-        )
+    let mut address = None;
+    elf::each_function(&file, &Budget::default(), |symbol, range| {
+        address = address.or((symbol == name.as_bytes()).then_some(range.start));
     });
-    ours.ok_or_else(|| Failure::host(format!("this program was stripped of its symbol {name}")))
+    let ours = CodeFile::open(&file.display().to_string(), &file);
+    let function = ours.zip(address).and_then(|(ours, address)| {
+        let code = ours.code()?;
+        ours.function(&code, name.to_owned(), address)
+    });
+    function.ok_or_else(|| Failure::host(format!("this program was stripped of its symbol {name}")))
 }
 
 /// The file a process was started from, for messages.
@@ -321,10 +326,10 @@ mod tests {
         let push = [0x55, 0x48, 0x89, 0xe5];
         let landing = [&[0xf3, 0x0f, 0x1e, 0xfa][..], &push[..]].concat();
         let sub = [0x48, 0x83, 0xec, 0x08];
-        assert_eq!(probe_place(&push, 0), (0, false));
-        assert_eq!(probe_place(&landing, 0), (4, false));
-        assert_eq!(probe_place(&sub, 0), (0, true));
-        assert_eq!(probe_place(&[0x41, 0x57], 0), (0, false));
+        assert_eq!(first_instruction(&push), (0, false));
+        assert_eq!(first_instruction(&landing), (4, false));
+        assert_eq!(first_instruction(&sub), (0, true));
+        assert_eq!(first_instruction(&[0x41, 0x57]), (0, false));
     }
 
     #[test]

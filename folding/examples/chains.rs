@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release --example chains perf.data`, for a file with one event and frame-pointer chains.
 
+#![allow(clippy::print_stdout, reason = "a benchmark, read by its caller")]
+
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use symbolize::intern::Interner;
 

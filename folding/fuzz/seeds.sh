@@ -33,6 +33,13 @@ aligned: .cfi_startproc
   call aligned; ret; .cfi_endproc
 S
 gcc -shared -nostdlib -o corpus/elf/aligned "$scratch/aligned.s"
+# A rule that jumps to itself.
+cat >"$scratch/endless.s" <<'S'
+endless: .cfi_startproc
+  .cfi_escape 0x16, 16, 3, 0x2f, 0xfd, 0xff
+  call endless; ret; .cfi_endproc
+S
+gcc -shared -nostdlib -o corpus/elf/endless "$scratch/endless.s"
 for how in zlib zlib-gnu zstd; do
   objcopy --compress-debug-sections="$how" "$scratch/dwarf5" "corpus/elf/$how"
 done

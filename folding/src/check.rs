@@ -93,7 +93,7 @@ pub fn beside_perf<T>(
         ))
     })?;
     let (folded, mut reported) =
-        threads::beside("perf", [|| perf_report::ask(recording, only_pids, detail)], fold);
+        threads::beside("perf", [|| perf_report::ask(recording, only_pids, detail)], |_| fold());
     Ok((folded, reported.remove(0)))
 }
 

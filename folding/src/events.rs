@@ -4,6 +4,10 @@ use crate::error::Error;
 use crate::terminal;
 use crate::weights::{SampleWeight, Tally};
 use serde::Serialize;
+use std::collections::HashMap;
+
+/// Events that an error lists.
+const LISTED: usize = 100;
 
 /// The totals of one event of the input.
 #[derive(Clone, Debug, Serialize)]
@@ -45,7 +49,9 @@ impl EventTotals {
 #[derive(Default)]
 pub struct Events {
     totals: Vec<EventTotals>,
+    of_name: HashMap<Vec<u8>, usize>,
     last: usize,
+    selected: usize,
 }
 
 impl Events {
@@ -54,9 +60,11 @@ impl Events {
         let is = |event: &EventTotals| event.raw == name;
         let mut new = false;
         if !self.totals.get(self.last).is_some_and(is) {
-            self.last = self.totals.iter().position(is).unwrap_or_else(|| {
+            self.last = self.of_name.get(name).copied().unwrap_or_else(|| {
                 new = true;
                 let selected = wanted.is_none_or(|wanted| selects(wanted.as_bytes(), name));
+                self.selected += usize::from(selected);
+                self.of_name.insert(name.to_vec(), self.totals.len());
                 self.totals.push(EventTotals::new(name, selected, (part, self.totals.len())));
                 self.totals.len() - 1
             });
@@ -66,7 +74,7 @@ impl Events {
 
     /// How many of them are to be folded; more than one is refused at the end.
     pub fn selected(&self) -> usize {
-        self.totals.iter().filter(|event| event.selected).count()
+        self.selected
     }
 
     pub fn into_totals(self) -> Vec<EventTotals> {
@@ -75,13 +83,18 @@ impl Events {
 
     pub fn absorb(&mut self, other: Self) {
         for event in other.totals {
-            match self.totals.iter_mut().find(|known| known.raw == event.raw) {
-                Some(known) => known.absorb(&event),
-                None => self.totals.push(event),
+            match self.of_name.get(&event.raw) {
+                Some(&known) => self.totals[known].absorb(&event),
+                None => {
+                    self.selected += usize::from(event.selected);
+                    self.of_name.insert(event.raw.clone(), self.totals.len());
+                    self.totals.push(event);
+                }
             }
         }
         // One reader reads a whole part, so `first_seen` has the order of the events within it.
         self.totals.sort_by_key(|event| event.first_seen);
+        self.of_name = self.totals.iter().zip(0..).map(|(event, at)| (event.raw.clone(), at)).collect();
         self.last = 0;
     }
 
@@ -136,7 +149,10 @@ impl Events {
             };
             format!("  {}: {} samples, {weight}", terminal::name(&event.name), event.tally.samples)
         };
-        self.totals.iter().map(line).collect::<Vec<_>>().join("\n")
+        let mut lines: Vec<String> = self.totals.iter().take(LISTED).map(line).collect();
+        lines
+            .extend(self.totals.len().checked_sub(LISTED + 1).map(|more| format!("  and {} more", more + 1)));
+        lines.join("\n")
     }
 }
 

@@ -1,7 +1,7 @@
 //! A frame, and where it comes from: what pprof has a place for and folded text has not.
 
-use crate::intern::{IntHasher, Item};
-use std::hash::{Hash, Hasher};
+use crate::intern::{HashKeys, Item};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 /// Two frames of one name and different origins are two. `S` is a text, or its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,8 +44,8 @@ impl<S> Frame<S> {
 }
 
 impl Item for Frame<u32> {
-    fn hash(frames: &[Self]) -> u64 {
-        let mut hasher = IntHasher::default();
+    fn hash(frames: &[Self], keys: HashKeys) -> u64 {
+        let mut hasher = keys.build_hasher();
         Hash::hash_slice(frames, &mut hasher);
         hasher.finish()
     }

@@ -11,6 +11,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// A day in slices of a millisecond.
+const SLICES: u32 = 86_400_000;
+
 /// What is compared: JSON of schema 1, read from a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -260,6 +263,7 @@ impl ProfileFile {
         if let Some(slices) = &self.slices {
             for ((&slice, &stack), &weight) in slices.slice.iter().zip(&slices.stack).zip(&slices.weight) {
                 if stack as usize >= profile.stacks.len()
+                    || slice >= SLICES
                     || profile.slices.last().is_some_and(|last| last.slice > slice)
                 {
                     return None;

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::intern::IntMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// From `begin` until before `end`, ns of the trace's clock.
@@ -36,7 +37,7 @@ impl std::str::FromStr for Intervals {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut threads = IntMap::<i64, Vec<Interval>>::default();
+        let mut threads = BTreeMap::<i64, Vec<Interval>>::new();
         for (line, number) in text.lines().zip(1..) {
             let numbers = line.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
             let Ok(&[thread, begin, end, group]) = numbers.as_deref() else {
@@ -62,7 +63,7 @@ impl std::str::FromStr for Intervals {
                 ));
             }
         }
-        Ok(Self(threads))
+        Ok(Self(threads.into_iter().collect()))
     }
 }
 

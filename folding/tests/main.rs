@@ -13,6 +13,7 @@ mod compare;
 mod files;
 mod fuzz;
 mod golden;
+mod hostile;
 mod intervals;
 mod kernel;
 mod kinds;

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from ebpf.ladder import LadderRequest, ladder_observer
-from ground.errors import EXIT_HOST, EXIT_USAGE, UsageError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_USAGE, UsageError
 from ground.system.process import Children
 from tests.ioflame.asked import asked
+from tests.places import ROOT
+
+_PROGRAMS = ROOT / "target" / "release"
 
 
 @pytest.mark.needs("co-re")
@@ -47,3 +53,35 @@ def test_a_process_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]
 def test_a_sample_of_nothing_is_refused(tmp_path: Path) -> None:
     with Children() as children, pytest.raises(UsageError, match="LADDER_SAMPLE=0"):
         ladder_observer(LadderRequest(1, 0), children, tmp_path / "ladder.json")
+
+
+@pytest.mark.needs("co-re")
+@pytest.mark.parametrize(
+    "command",
+    ["ioflame-ebpf offcpu --pid 999999999", "ioflame-ebpf probe", "ioflame-client --help", "stackfold /nowhere"],
+)
+def test_who_can_tell_nobody_ends_with_an_exit_code_all_the_same(command: str) -> None:
+    program, *arguments = command.split()
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([_PROGRAMS / program, *arguments], check=False, stdout=full, stderr=full)
+    assert done.returncode in (1, 2, 3)
+
+
+@pytest.mark.needs("co-re")
+@pytest.mark.parametrize("command", ["ladder --start query", "writes"])
+def test_a_mapped_file_is_not_read_whole(tmp_path: Path, command: str) -> None:
+    """A target's files are its own choice: this one is an ELF file of 3 GiB, nearly all of it a hole."""
+    header = struct.pack("<7s9xHH8x8x8xIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 0, 64, 56, 0, 64, 0, 0)
+    with (tmp_path / "large").open("w+b") as file:
+        file.write(header)
+        file.truncate(3 << 30)
+        with mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC):
+            target = ["--symbols", "rocksdb", "--pid", str(os.getpid())]
+            argv = [str(_PROGRAMS / "ioflame-ebpf"), *command.split(), *target]
+            asked = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            assert asked.stderr is not None
+            said = asked.stderr.read().decode()
+            _, status, used = os.wait4(asked.pid, 0)
+            asked.returncode = os.waitstatus_to_exitcode(status)
+    assert asked.returncode == EXIT_CHECK_FAILED and "names" in said
+    assert used.ru_maxrss < 1 << 20

@@ -132,7 +132,9 @@ fn run(args: &Args) -> Result<(), Failure> {
     let (sender, rounds) = mpsc::sync_channel(ROUNDS_AHEAD);
     let sampler = Sampler::new(&plan, &mut target, tracer, sender);
     let (ahead, sampled) = std::thread::scope(|scope| {
-        let sampling = scope.spawn(|| (put_ahead(), sampler.run()));
+        let sampling = std::thread::Builder::new()
+            .spawn_scoped(scope, || (put_ahead(), sampler.run()))
+            .map_err(|error| Failure::host(format!("the system starts no thread to sample in: {error}")))?;
         for round in rounds {
             output.round(&round, &kernel)?;
         }

@@ -38,7 +38,7 @@ fn what_was_written_is_read() {
     let names: Vec<&[u8]> = header.attrs.iter().map(|attr| &attr.name[..]).collect();
     assert_eq!((names, &header.os_release[..]), (vec![&b"a"[..], b"b"], &b"6.18.0"[..]));
     assert_eq!(header.build_ids, [(b"[kernel.kallsyms]".to_vec(), vec![7; 20])]);
-    let events = EventIds::new(&header.attrs);
+    let events = EventIds::new(&header);
     file.seek(SeekFrom::Start(data.offset)).unwrap();
     let mut records = Stream::new(Input::Here(file), data.offset, Some(data.offset + data.size));
     let (mut kinds, mut samples) = (Vec::new(), 0);

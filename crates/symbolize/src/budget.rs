@@ -56,14 +56,17 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// Half of the machine's memory, and not more than is ever needed.
+    /// Half of the machine's memory, or of what this process may have of it, and not more than is ever needed.
     fn default() -> Self {
-        let of_machine = || {
-            let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-            let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-            kib.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(512)
+        let number = |path: &str, begin: &str| {
+            let text = std::fs::read_to_string(path).ok()?;
+            let rest = text.lines().find_map(|line| line.strip_prefix(begin))?;
+            rest.split_whitespace().next()?.parse::<u64>().ok()
         };
-        Self::new(of_machine().unwrap_or(MOST).min(MOST))
+        let of_machine = number("/proc/meminfo", "MemTotal:").map_or(MOST, |kib| kib.saturating_mul(512));
+        // `ulimit -v`
+        let of_process = number("/proc/self/limits", "Max address space").map_or(MOST, |bytes| bytes / 2);
+        Self::new(of_machine.min(of_process).min(MOST))
     }
 }
 

@@ -6,19 +6,43 @@
 
 use hashbrown::HashTable;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::LazyLock;
 
 /// What an [`Interner`] can hold.
 pub trait Item: Copy + Eq {
-    fn hash(items: &[Self]) -> u64;
+    fn hash(items: &[Self], keys: HashKeys) -> u64;
 }
 
 /// A number is spread over all bits by this factor: 2^64 by the golden ratio (Knuth).
 pub const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-const K0: u64 = SPREAD;
-const K1: u64 = 0xd6e8_feb8_6659_fd93;
-const K2: u64 = 0xa076_1d64_78bd_642f;
 
+/// What hashes begin with: other numbers in each process, so that the author of an input cannot work out what collides.
+/// Nothing that is written may depend on them.
+#[derive(Clone, Copy)]
+pub struct HashKeys(u64, u64, u64);
+
+impl Default for HashKeys {
+    fn default() -> Self {
+        static KEYS: LazyLock<HashKeys> = LazyLock::new(|| HashKeys(random(), random(), random()));
+        *KEYS
+    }
+}
+
+impl HashKeys {
+    /// Of two numbers.
+    #[inline]
+    pub fn pair(self, a: u64, b: u64) -> u64 {
+        mix(a ^ self.0, b ^ self.1)
+    }
+}
+
+/// A number that nobody can know beforehand.
+pub fn random() -> u64 {
+    RandomState::new().hash_one(SPREAD)
+}
+
+#[inline]
 fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product as u64) ^ ((product >> 64) as u64)
@@ -32,68 +56,78 @@ fn word(bytes: &[u8]) -> u64 {
 
 impl Item for u8 {
     /// Two lanes of 16 bytes, so that the multiplications of a long line overlap.
-    fn hash(items: &[u8]) -> u64 {
-        let (mut a, mut b) = (K0 ^ items.len() as u64, K1);
+    fn hash(items: &[u8], HashKeys(k0, k1, k2): HashKeys) -> u64 {
+        let (mut a, mut b) = (k0 ^ items.len() as u64, k1);
         let mut blocks = items.chunks_exact(32);
         for block in &mut blocks {
-            a = mix(a ^ word(&block[..8]), K1 ^ word(&block[8..16]));
-            b = mix(b ^ word(&block[16..24]), K2 ^ word(&block[24..32]));
+            a = mix(a ^ word(&block[..8]), k1 ^ word(&block[8..16]));
+            b = mix(b ^ word(&block[16..24]), k2 ^ word(&block[24..32]));
         }
         let rest = blocks.remainder();
         if rest.len() >= 16 {
-            a = mix(a ^ word(&rest[..8]), K2 ^ word(&rest[8..16]));
-            b = tail(b, &rest[16..]);
+            a = mix(a ^ word(&rest[..8]), k2 ^ word(&rest[8..16]));
+            b = tail(b, &rest[16..], k1);
         } else {
-            b = tail(b, rest);
+            b = tail(b, rest, k1);
         }
-        mix(a ^ K2, b ^ K0)
+        mix(a ^ k2, b ^ k0)
     }
 }
 
-fn tail(b: u64, rest: &[u8]) -> u64 {
-    if rest.len() >= 8 { mix(b ^ word(&rest[..8]), K1 ^ word(&rest[8..])) } else { mix(b ^ word(rest), K1) }
+fn tail(b: u64, rest: &[u8], k1: u64) -> u64 {
+    if rest.len() >= 8 { mix(b ^ word(&rest[..8]), k1 ^ word(&rest[8..])) } else { mix(b ^ word(rest), k1) }
 }
 
 impl Item for u32 {
-    fn hash(items: &[u32]) -> u64 {
-        let mut a = K0 ^ items.len() as u64;
+    fn hash(items: &[u32], HashKeys(k0, k1, k2): HashKeys) -> u64 {
+        let mut a = k0 ^ items.len() as u64;
         let mut quads = items.chunks_exact(4);
         for quad in &mut quads {
             let low = u64::from(quad[0]) | u64::from(quad[1]) << 32;
             let high = u64::from(quad[2]) | u64::from(quad[3]) << 32;
-            a = mix(a ^ low, K1 ^ high);
+            a = mix(a ^ low, k1 ^ high);
         }
         for &item in quads.remainder() {
-            a = mix(a ^ u64::from(item), K2);
+            a = mix(a ^ u64::from(item), k2);
         }
-        mix(a, K0)
+        mix(a, k0)
     }
 }
 
 impl Item for u64 {
-    fn hash(items: &[u64]) -> u64 {
-        let (mut a, mut b) = (K0 ^ items.len() as u64, K1);
+    fn hash(items: &[u64], HashKeys(k0, k1, k2): HashKeys) -> u64 {
+        let (mut a, mut b) = (k0 ^ items.len() as u64, k1);
         let mut quads = items.chunks_exact(4);
         for quad in &mut quads {
-            a = mix(a ^ quad[0], K1 ^ quad[1]);
-            b = mix(b ^ quad[2], K2 ^ quad[3]);
+            a = mix(a ^ quad[0], k1 ^ quad[1]);
+            b = mix(b ^ quad[2], k2 ^ quad[3]);
         }
         for &item in quads.remainder() {
-            a = mix(a ^ item, K2);
+            a = mix(a ^ item, k2);
         }
-        mix(a ^ K2, b ^ K0)
+        mix(a ^ k2, b ^ k0)
     }
 }
 
-/// A map by numbers that the input's author cannot choose to collide: processes, threads, versions.
-pub type IntMap<K, V> = HashMap<K, V, BuildHasherDefault<IntHasher>>;
+/// A map by numbers: processes, threads, versions.
+pub type IntMap<K, V> = HashMap<K, V, HashKeys>;
 
-#[derive(Default)]
-pub struct IntHasher(u64);
+pub struct IntHasher {
+    hash: u64,
+    factor: u64,
+}
+
+impl BuildHasher for HashKeys {
+    type Hasher = IntHasher;
+
+    fn build_hasher(&self) -> IntHasher {
+        IntHasher { hash: self.0, factor: self.1 }
+    }
+}
 
 impl Hasher for IntHasher {
     fn finish(&self) -> u64 {
-        self.0
+        self.hash
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -105,7 +139,7 @@ impl Hasher for IntHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        self.0 = mix(self.0 ^ number ^ K0, K1);
+        self.hash = mix(self.hash ^ number ^ SPREAD, self.factor);
     }
 }
 
@@ -137,11 +171,12 @@ pub struct Interner<T> {
     arena: Vec<T>,
     spans: Vec<Span>,
     table: HashTable<Slot>,
+    keys: HashKeys,
 }
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { arena: Vec::new(), spans: Vec::new(), table: HashTable::new() }
+        Self { arena: Vec::new(), spans: Vec::new(), table: HashTable::new(), keys: HashKeys::default() }
     }
 }
 
@@ -173,7 +208,7 @@ impl<T: Item> Interner<T> {
 
     /// The number of `items`, and whether this call gave it.
     pub fn intern(&mut self, items: &[T]) -> (u32, bool) {
-        let tag = tag(T::hash(items));
+        let tag = tag(T::hash(items, self.keys));
         if let Some(id) = self.find_by(tag, items) {
             return (id, false);
         }
@@ -186,7 +221,7 @@ impl<T: Item> Interner<T> {
 
     /// The number of `items`, if they were seen.
     pub fn find(&self, items: &[T]) -> Option<u32> {
-        self.find_by(tag(T::hash(items)), items)
+        self.find_by(tag(T::hash(items, self.keys)), items)
     }
 
     fn find_by(&self, tag: u32, items: &[T]) -> Option<u32> {
@@ -255,7 +290,7 @@ mod tests {
     struct Colliding(u8);
 
     impl Item for Colliding {
-        fn hash(_: &[Self]) -> u64 {
+        fn hash(_: &[Self], _: HashKeys) -> u64 {
             7
         }
     }

@@ -1,8 +1,8 @@
 //! The one place where threads are started, named and waited for. A panic in one is resumed in the thread that waits
-//! for it.
+//! for it. Where the system starts no more of them (`ulimit -u`, a container's limit), those that there are do the work.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle, Result, scope};
 
 /// A thread by what it does, as `top -H` and perf show it: 15 bytes at most.
@@ -18,8 +18,9 @@ fn passing_panics_on<T>(result: Result<T>) -> T {
 pub struct Background<T>(JoinHandle<T>);
 
 impl<T: Send + 'static> Background<T> {
-    pub fn start(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Self {
-        Self(named(name).spawn(work).expect("the system can start a thread"))
+    /// `None` where the system starts no more.
+    pub fn start(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<Self> {
+        named(name).spawn(work).ok().map(Self)
     }
 
     /// Waits for its end.
@@ -28,18 +29,29 @@ impl<T: Send + 'static> Background<T> {
     }
 }
 
-/// Does `here` in this thread while each of `others` runs in one of its own; returns their results.
+/// Does `here` in this thread, which is told how many run, while each of `others` runs in one of its own; returns their results.
+/// Those that could not be started are done afterwards.
 pub fn beside<T: Send, R>(
     name: &str,
     others: impl IntoIterator<Item: FnOnce() -> T + Send>,
-    here: impl FnOnce() -> R,
+    here: impl FnOnce(usize) -> R,
 ) -> (R, Vec<T>) {
+    let others: Vec<_> = others.into_iter().map(|work| Mutex::new(Some(work))).collect();
     scope(|scope| {
-        let start = |work| named(name).spawn_scoped(scope, work).expect("the system can start a thread");
-        let others: Vec<_> = others.into_iter().map(start).collect();
-        let here = here();
-        (here, others.into_iter().map(|other| passing_panics_on(other.join())).collect())
+        let started: Vec<_> =
+            others.iter().map(|work| named(name).spawn_scoped(scope, || taken(work)).ok()).collect();
+        let here = here(started.iter().flatten().count());
+        let results = started.into_iter().zip(&others).filter_map(|(started, work)| match started {
+            Some(thread) => passing_panics_on(thread.join()),
+            None => taken(work),
+        });
+        (here, results.collect())
     })
+}
+
+fn taken<T>(work: &Mutex<Option<impl FnOnce() -> T>>) -> Option<T> {
+    let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    work.map(|work| work())
 }
 
 /// What `work` makes of each item, in the order of the items. Threads take the next item when they are free.
@@ -50,7 +62,7 @@ pub fn each<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> 
     }
     let next = AtomicUsize::new(0);
     let some = || in_turn(items, &next, &work);
-    let (mine, others) = beside("work", (1..threads).map(|_| some), some);
+    let (mine, others) = beside("work", (1..threads).map(|_| some), |_| some());
     in_order(others.into_iter().flatten().chain(mine))
 }
 
@@ -80,7 +92,7 @@ pub fn drop_in_background<T: Send + 'static>(value: T, threads: usize) {
 /// Work that one more thread does while this one does something else.
 pub struct BackgroundWork<T, R> {
     shared: Arc<SharedWork<T, R>>,
-    other: Background<Vec<(usize, R)>>,
+    other: Option<Background<Vec<(usize, R)>>>,
 }
 
 struct SharedWork<T, R> {
@@ -105,7 +117,8 @@ impl<T: Send + Sync + 'static, R: Send + 'static> BackgroundWork<T, R> {
     /// Helps with what is left, and gives all results.
     pub fn finish(self) -> Vec<(T, R)> {
         let mine = self.shared.results();
-        let results = in_order(self.other.finish().into_iter().chain(mine));
+        let theirs = self.other.map_or_else(Vec::new, Background::finish);
+        let results = in_order(theirs.into_iter().chain(mine));
         let items = Arc::into_inner(self.shared).map_or_else(Vec::new, |shared| shared.items);
         items.into_iter().zip(results).collect()
     }
@@ -136,8 +149,9 @@ mod tests {
 
     #[test]
     fn a_panic_goes_on_where_its_thread_is_waited_for() {
-        let begun = super::Background::start("test", || -> u8 { panic!("in the background") });
-        let beside = || super::beside("test", [|| -> u8 { panic!("beside") }], || 1);
+        let begun =
+            super::Background::start("test", || -> u8 { panic!("in the background") }).expect("a thread");
+        let beside = || super::beside("test", [|| -> u8 { panic!("beside") }], |_| 1);
         for panic in [
             catch_unwind(AssertUnwindSafe(|| begun.finish())).map(|_| ()),
             catch_unwind(AssertUnwindSafe(beside)).map(|_| ()),

@@ -8,14 +8,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use object::read::{File as Elf, ReadCache};
-use object::{Object, ObjectSymbol};
 use observer::Process;
 use observer::states::OffCpu as State;
 use recording::parse::{self, Mapping};
 
+use symbolize::addresses::ObjectAddress;
+use symbolize::budget::Budget;
+use symbolize::symbols::elf::{self, Elf};
+
 use super::skeleton::types::{futex_how, futex_room};
-use crate::symbols::file_offset;
 
 /// How many the program has room for, and the words of the stack that it looks through.
 const MOST: usize = futex_room::CALLERS.0 as usize;
@@ -134,26 +135,22 @@ impl Callers {
     }
 
     fn add(&mut self, path: &Path, map: &Mapping) {
-        let Ok(file) = File::open(path) else { return };
-        let cache = ReadCache::new(file);
-        let Ok(elf) = Elf::parse(&cache) else { return };
-        let known: BTreeMap<&str, Use> =
-            FUNCTIONS.iter().flat_map(|(what, names)| names.iter().map(|name| (*name, *what))).collect();
-        for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
-            if symbol.is_undefined() || symbol.size() == 0 {
-                continue;
-            }
-            let Ok(name) = symbol.name() else { continue };
+        let Some(elf) = Elf::read(path) else { return };
+        let known: BTreeMap<&[u8], Use> = FUNCTIONS
+            .iter()
+            .flat_map(|(what, names)| names.iter().map(|name| (name.as_bytes(), *what)))
+            .collect();
+        elf::each_function(path, &Budget::default(), |name, range| {
             // `__new_sem_wait_slow64.constprop.0`
-            let plain = name.split(['.', '@']).next().unwrap_or(name);
-            self.glibc |= plain == "gnu_get_libc_version";
-            let Some(&what) = known.get(plain) else { continue };
-            let Some(start) = mapped_at(&elf, map, symbol.address()) else { continue };
-            self.functions.push((start..start + symbol.size(), what));
-            if plain == "sem_wait" {
+            let plain = name.split(|byte| b".@".contains(byte)).next().unwrap_or(name);
+            self.glibc |= plain == b"gnu_get_libc_version";
+            let Some(&what) = known.get(plain).filter(|_| !range.is_empty()) else { return };
+            let Some(start) = mapped_at(&elf, map, range.start) else { return };
+            self.functions.push((start..start.saturating_add(range.end - range.start), what));
+            if plain == b"sem_wait" {
                 self.library = map.range.clone();
             }
-        }
+        });
     }
 
     /// Addresses in order.
@@ -220,9 +217,9 @@ impl Callers {
 }
 
 /// Where a mapping of the file has an address of the file; None where another mapping has it.
-fn mapped_at<'a>(elf: &impl Object<'a>, map: &Mapping, address: u64) -> Option<u64> {
-    let offset = file_offset(elf, address)?;
-    let place = map.range.start + offset.checked_sub(map.offset)?;
+fn mapped_at(elf: &Elf, map: &Mapping, address: u64) -> Option<u64> {
+    let offset = elf.offset_of(ObjectAddress(address))?.0;
+    let place = map.range.start.checked_add(offset.checked_sub(map.offset)?)?;
     map.range.contains(&place).then_some(place)
 }
 

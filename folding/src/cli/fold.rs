@@ -318,7 +318,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
         Ok(())
     };
     if args.pprof.is_some() && threads > 1 {
-        let (others, beside) = threads::beside("pprof", [beside], others);
+        let (others, beside) = threads::beside("pprof", [beside], |_| others());
         beside.into_iter().collect::<Result<(), Error>>().and(others)?;
     } else {
         beside().and_then(|()| others())?;

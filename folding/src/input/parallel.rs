@@ -109,7 +109,7 @@ fn fold(
     let spare = |thread| Worker::new(part(thread), block, PerfScript::knowing_headers(), options);
     let spare = &spare;
     let others = (1..threads).map(|thread| move || spare(thread).run());
-    let (first, others) = threads::beside("text", others, || first.run());
+    let (first, others) = threads::beside("text", others, |_| first.run());
     [first].into_iter().chain(others).collect()
 }
 

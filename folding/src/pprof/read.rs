@@ -16,7 +16,20 @@ use std::collections::HashMap;
 use std::io::Read;
 
 /// A profile larger than this when unpacked is refused: it has to be in memory as a whole.
-const LARGEST: u64 = 1 << 30;
+const LARGEST: usize = 512 << 20;
+/// Bytes of the profile and of what is made of it.
+const MEMORY: usize = 768 << 20;
+/// Bytes of one sample.
+const LONGEST: usize = 4 << 20;
+/// Frames for each byte, and of a small profile: a location takes some bytes, and is few functions.
+const FRAMES: u64 = 4;
+const SMALL: u64 = 1 << 20;
+/// Frames of one sample.
+const DEEPEST: u64 = 1 << 19;
+/// Bytes of names for each of these.
+const NAME: u64 = 256;
+/// Types of samples that an error lists.
+const LISTED: usize = 100;
 
 /// Reads pprof, packed with gzip or not.
 #[derive(Default)]
@@ -31,7 +44,7 @@ impl Source for Pprof {
         }
         let bytes = unpack(input)?;
         let malformed = |Malformed| Error::usage("the input is no pprof: not a message, or cut short");
-        let tables = ParsedProfile::read(&bytes).map_err(malformed)?;
+        let tables = ParsedProfile::read(&bytes)?.map_err(malformed)?;
         let columns = tables.columns(collector.options().event.as_deref())?;
         let (name, unit) = tables.types[columns.weight];
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -42,8 +55,9 @@ impl Source for Pprof {
         };
         let stated = (name != b"weight" && !name.is_empty()).then(|| shown(name));
         collector.set_event_and_unit(stated, unit);
+        let mut room = (bytes.len() as u64).saturating_mul(FRAMES).saturating_add(SMALL).saturating_mul(NAME);
         for &sample in &tables.samples {
-            tables.sample(sample, columns, collector)?.map_err(malformed)?;
+            tables.sample(sample, columns, &mut room, collector)?.map_err(malformed)?;
         }
         Ok(())
     }
@@ -58,11 +72,15 @@ fn unpack(input: &mut dyn Read) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut unpacked: Box<dyn Read> =
         if packed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-    (&mut unpacked).take(LARGEST + 1).read_to_end(&mut bytes).map_err(wrong)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(Error::usage("the pprof is larger than 1 GiB unpacked"));
+    while bytes.len() <= LARGEST {
+        // Never more room than may be needed.
+        let more = bytes.len().clamp(1 << 16, LARGEST + 1 - bytes.len().min(LARGEST));
+        bytes.try_reserve_exact(more).map_err(|error| wrong(error.into()))?;
+        if (&mut unpacked).take(more as u64).read_to_end(&mut bytes).map_err(wrong)? < more {
+            return Ok(bytes);
+        }
     }
-    Ok(bytes)
+    Err(Error::usage(format!("the pprof is larger than {} MiB unpacked", LARGEST >> 20)))
 }
 
 /// Which of a sample's values are the weight and the number of samples.
@@ -72,12 +90,11 @@ struct ValueColumns {
     samples: Option<usize>,
 }
 
-struct PprofLocation<'a> {
+struct PprofLocation {
     mapping: u64,
     address: u64,
     /// Numbers of functions, innermost first.
     lines: Vec<u64>,
-    names: Vec<(&'a [u8], bool)>,
 }
 
 #[derive(Default)]
@@ -87,49 +104,85 @@ struct ParsedProfile<'a> {
     default_type: &'a [u8],
     functions: HashMap<u64, &'a [u8]>,
     mappings: HashMap<u64, &'a [u8]>,
-    locations: HashMap<u64, PprofLocation<'a>>,
+    locations: HashMap<u64, PprofLocation>,
     samples: Vec<&'a [u8]>,
+    /// Bytes of memory that tables may take still.
+    room: usize,
+}
+
+/// Some numbers of a message, by their fields; 0 where there is none.
+fn numbers<const N: usize>(message: Value, fields: [u32; N]) -> Result<[u64; N], Malformed> {
+    let mut found = [0; N];
+    for field in Fields(message.bytes()) {
+        let (field, value) = field?;
+        if let Some(at) = fields.iter().position(|wanted| *wanted == field) {
+            found[at] = value.number();
+        }
+    }
+    Ok(found)
 }
 
 impl<'a> ParsedProfile<'a> {
-    fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let mut tables = Self::default();
-        let mut rest = Vec::new();
+    /// The inner error is the message's, the outer one that of its size.
+    fn read(bytes: &'a [u8]) -> Result<Result<Self, Malformed>, Error> {
+        let mut tables = Self { room: MEMORY.saturating_sub(bytes.len()), ..Self::default() };
+        let read = tables.fields(bytes);
+        if tables.room == 0 {
+            return Err(Error::usage(format!(
+                "the pprof of {} bytes unpacked is damaged, or too large: with its tables it takes more than {} MiB",
+                bytes.len(),
+                MEMORY >> 20
+            )));
+        }
+        Ok(read.map(|()| tables))
+    }
+
+    /// Takes so much memory; an error where there is no more.
+    fn take(&mut self, bytes: usize) -> Result<(), Malformed> {
+        // Lists grow by their own length.
+        self.room = self.room.saturating_sub(2 * bytes);
+        if self.room == 0 { Err(Malformed) } else { Ok(()) }
+    }
+
+    fn fields(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
+        const TEXT: usize = size_of::<&[u8]>();
         // Strings may follow the messages that refer to them.
         for field in Fields(bytes) {
             match field? {
-                (top::STRING, value) => tables.strings.push(value.bytes()),
-                (top::SAMPLE, value) => tables.samples.push(value.bytes()),
-                other => rest.push(other),
-            }
-        }
-        for &(field, value) in &rest {
-            let mut numbers: HashMap<u32, u64> = HashMap::new();
-            if matches!(field, top::SAMPLE_TYPE | top::MAPPING | top::FUNCTION) {
-                for inner in Fields(value.bytes()) {
-                    let (inner, value) = inner?;
-                    numbers.insert(inner, value.number());
+                (top::STRING, value) => {
+                    self.take(TEXT)?;
+                    self.strings.push(value.bytes());
                 }
-            }
-            let number = |field| numbers.get(&field).copied().unwrap_or(0);
-            match field {
-                top::SAMPLE_TYPE => {
-                    let (name, unit) = (number(value_type::TYPE), number(value_type::UNIT));
-                    tables.types.push((tables.string(name), tables.string(unit)));
+                (top::SAMPLE, value) => {
+                    self.take(TEXT)?;
+                    self.samples.push(value.bytes());
                 }
-                top::DEFAULT_SAMPLE_TYPE => tables.default_type = tables.string(value.number()),
-                top::MAPPING => {
-                    tables.mappings.insert(number(mapping::ID), tables.string(number(mapping::FILENAME)));
-                }
-                top::FUNCTION => {
-                    tables.functions.insert(number(function::ID), tables.string(number(function::NAME)));
-                }
-                top::LOCATION => tables.location(value.bytes())?,
                 _ => {}
             }
         }
-        tables.name_lines();
-        Ok(tables)
+        for field in Fields(bytes) {
+            match field? {
+                (top::SAMPLE_TYPE, value) => {
+                    self.take(2 * TEXT)?;
+                    let [name, unit] = numbers(value, [value_type::TYPE, value_type::UNIT])?;
+                    self.types.push((self.string(name), self.string(unit)));
+                }
+                (top::DEFAULT_SAMPLE_TYPE, value) => self.default_type = self.string(value.number()),
+                (top::MAPPING, value) => {
+                    self.take(2 * TEXT)?;
+                    let [id, name] = numbers(value, [mapping::ID, mapping::FILENAME])?;
+                    self.mappings.insert(id, self.string(name));
+                }
+                (top::FUNCTION, value) => {
+                    self.take(2 * TEXT)?;
+                    let [id, name] = numbers(value, [function::ID, function::NAME])?;
+                    self.functions.insert(id, self.string(name));
+                }
+                (top::LOCATION, value) => self.location(value.bytes())?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn string(&self, index: u64) -> &'a [u8] {
@@ -137,20 +190,17 @@ impl<'a> ParsedProfile<'a> {
     }
 
     fn location(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
-        let mut found = PprofLocation { mapping: 0, address: 0, lines: Vec::new(), names: Vec::new() };
+        let mut found = PprofLocation { mapping: 0, address: 0, lines: Vec::new() };
         let mut id = 0;
+        self.take(2 * size_of::<PprofLocation>())?;
         for field in Fields(bytes) {
             match field? {
                 (location::ID, value) => id = value.number(),
                 (location::MAPPING, value) => found.mapping = value.number(),
                 (location::ADDRESS, value) => found.address = value.number(),
                 (location::LINE, value) => {
-                    let mut function = 0;
-                    for inner in Fields(value.bytes()) {
-                        if let (line::FUNCTION, value) = inner? {
-                            function = value.number();
-                        }
-                    }
+                    self.take(size_of::<u64>())?;
+                    let [function] = numbers(value, [line::FUNCTION])?;
                     found.lines.push(function);
                 }
                 _ => {}
@@ -158,14 +208,6 @@ impl<'a> ParsedProfile<'a> {
         }
         self.locations.insert(id, found);
         Ok(())
-    }
-
-    fn name_lines(&mut self) {
-        for location in self.locations.values_mut() {
-            let last = location.lines.len().saturating_sub(1);
-            let name = |id: &u64| self.functions.get(id).copied().unwrap_or(b"");
-            location.names = location.lines.iter().enumerate().map(|(n, id)| (name(id), n < last)).collect();
-        }
     }
 
     /// The columns to read, or why they cannot be found.
@@ -189,7 +231,10 @@ impl<'a> ParsedProfile<'a> {
         let weight = weight.ok_or_else(|| {
             let shown = |bytes| terminal::name(&String::from_utf8_lossy(bytes)).into_owned();
             let line = |&(name, unit): &(_, _)| format!("  {} ({})", shown(name), shown(unit));
-            let list: Vec<String> = self.types.iter().map(line).collect();
+            let mut list: Vec<String> = self.types.iter().take(LISTED).map(line).collect();
+            list.extend(
+                self.types.len().checked_sub(LISTED + 1).map(|more| format!("  and {} more", more + 1)),
+            );
             Error::usage(format!(
                 "choose the values to fold with --event; the pprof holds:\n{}",
                 list.join("\n")
@@ -203,8 +248,12 @@ impl<'a> ParsedProfile<'a> {
         &self,
         bytes: &'a [u8],
         columns: ValueColumns,
+        room: &mut u64,
         collector: &mut Collector,
     ) -> Result<Result<(), Malformed>, Error> {
+        if bytes.len() > LONGEST {
+            return Err(Error::usage(format!("the pprof is damaged: one sample has {} bytes", bytes.len())));
+        }
         let (mut ids, mut values, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         let split = || -> Result<(), Malformed> {
             for field in Fields(bytes) {
@@ -235,9 +284,12 @@ impl<'a> ParsedProfile<'a> {
         let tally =
             Tally { weight: amount(columns.weight)?.into(), samples: columns.samples.map_or(Ok(0), amount)? };
         let mut frames = Vec::new();
+        let most = (*room).min(DEEPEST * NAME);
+        let mut left = most;
         for id in ids.iter().rev() {
-            self.frames(*id, collector, &mut frames);
+            self.frames(*id, collector, &mut left, &mut frames)?;
         }
+        *room -= most - left;
         let comm = text(b"comm");
         let head = SampleHead {
             comm: comm.unwrap_or(b""),
@@ -263,17 +315,29 @@ impl<'a> ParsedProfile<'a> {
         Ok(found)
     }
 
-    /// The frames of a location, outermost first.
-    fn frames(&self, id: u64, collector: &Collector, frames: &mut Vec<Frame<Cow<'a, [u8]>>>) {
+    /// The frames of a location, outermost first, as long as there is room for them.
+    fn frames(
+        &self,
+        id: u64,
+        collector: &Collector,
+        room: &mut u64,
+        frames: &mut Vec<Frame<Cow<'a, [u8]>>>,
+    ) -> Result<(), Error> {
         let Some(location) = self.locations.get(&id) else {
             frames.push(Frame::named(b"[unknown]".into()));
-            return;
+            return Ok(());
         };
         let dso = self.mappings.get(&location.mapping).copied().unwrap_or(b"");
-        let nameless = [(&b""[..], false)];
-        let lines = if location.names.is_empty() { &nameless[..] } else { &location.names };
+        let lines = if location.lines.is_empty() { &[0][..] } else { &location.lines };
         let options = collector.options();
-        for &(name, inlined) in lines.iter().rev() {
+        for (inner, function) in lines.iter().enumerate().rev() {
+            let name = self.functions.get(function).copied().unwrap_or(b"");
+            let inlined = inner + 1 < lines.len();
+            *room = room.checked_sub(NAME.max(name.len() as u64)).ok_or_else(|| {
+                Error::usage(
+                    "the pprof is damaged: its samples have more frames than a profile of its size can hold, or longer names",
+                )
+            })?;
             let mut name = if name.is_empty() {
                 let mut name = dso::bracketed(dso).unwrap_or_else(|| b"[unknown]".to_vec());
                 if options.addrs {
@@ -297,5 +361,6 @@ impl<'a> ParsedProfile<'a> {
             let origin = options.origins.then_some(origin);
             frames.push(Frame { name: name.into(), origin });
         }
+        Ok(())
     }
 }

@@ -59,8 +59,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--help") {
         let built: Vec<&str> = NAMES.iter().filter(|(_, built)| *built).map(|(name, _)| *name).collect();
-        println!("{HELP}\nThis one was built with: {}", built.join(", "));
-        return ExitCode::SUCCESS;
+        let printed = writeln!(stdout(), "{HELP}\nThis one was built with: {}", built.join(", "));
+        return if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     client(words).unwrap_or_else(|failure| leave(&failure));
     ExitCode::SUCCESS

@@ -148,7 +148,9 @@ pub fn benchmark(
                 |name| roles.iter().position(|role| role.name == name).map_or(none, |at| &finished[at][..]);
             let (readers, writers, over) = (of("readers"), of("writers"), &shared.over);
             let begun = report.begin(begun);
-            scope.spawn(move || begun.and_then(|()| report.follow(readers, writers, over)))
+            let follow = move || begun.and_then(|()| report.follow(readers, writers, over));
+            let named = std::thread::Builder::new().name("report".to_owned());
+            named.spawn_scoped(scope, follow).unwrap_or_else(|error| no_thread(&error))
         });
         gate.wait();
         control.opened(begun);

@@ -27,7 +27,6 @@ pub struct Attr {
     /// Chains have no addresses of the kernel.
     pub only_user_chains: bool,
     pub name: Vec<u8>,
-    pub ids: Vec<u64>,
     pub layout: Layout,
 }
 

@@ -1,6 +1,7 @@
 //! The events of a recording, and how a sample is known to be of one.
 
 use super::attr::Attr;
+use super::header::Header;
 use super::sample::word_at;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +10,12 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct EventIds {
     pub attrs: Arc<[Attr]>,
-    ids: HashMap<u64, usize>,
+    ids: Arc<HashMap<u64, usize>>,
 }
 
 impl EventIds {
-    pub fn new(attrs: &[Attr]) -> Self {
-        let ids_of =
-            |(index, attr): (usize, &Attr)| attr.ids.iter().map(move |&id| (id, index)).collect::<Vec<_>>();
-        Self { attrs: attrs.into(), ids: attrs.iter().enumerate().flat_map(ids_of).collect() }
+    pub fn new(header: &Header) -> Self {
+        Self { attrs: header.attrs.as_slice().into(), ids: Arc::clone(&header.ids) }
     }
 
     /// The event a sample belongs to, and its number.

@@ -3,10 +3,16 @@
 use super::attr::Attr;
 use super::bytes::{ByteReader, until_zero};
 use crate::format::{HEADER_SIZE, RECORD_HEADER, SECTION_SIZE, branch_type, feature, misc};
+use std::collections::HashMap;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 /// Larger sections are damage: no recording has so many build ids or event names.
 const SECTION_LIMIT: u64 = 64 << 20;
+/// More events are damage: a kernel has some thousands of tracepoints.
+const EVENTS: usize = 1 << 16;
+/// Ids of all events together: each has one for every thread and processor.
+const IDS: usize = 4 << 20;
 /// Features that are read.
 const WANTED: [u32; 6] = [
     feature::BUILD_ID,
@@ -21,6 +27,10 @@ const WANTED: [u32; 6] = [
 #[derive(Default)]
 pub struct Header {
     pub attrs: Vec<Attr>,
+    /// The number of the event that each id belongs to.
+    pub ids: Arc<HashMap<u64, usize>>,
+    /// The groups of events were taken.
+    grouped: bool,
     pub os_release: Vec<u8>,
     pub arch: Vec<u8>,
     /// Processors that the machine has or may get; 0 if that is not known.
@@ -63,14 +73,20 @@ impl Header {
         if entry < 16 + 64 {
             return Ok(Err(format!("its events are described in {attr_size} bytes each")));
         }
+        // An id belongs to one event, so all of them fit into the file.
+        let mut room = length;
         for bytes in attrs.chunks_exact(entry) {
-            let Some(mut attr) = Attr::parse(&bytes[..entry - 16]) else { continue };
+            let Some(attr) = Attr::parse(&bytes[..entry - 16]) else { continue };
             let mut section = ByteReader(&bytes[entry - 16..]);
             let (offset, size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0));
-            if let Some(ids) = read_at(file, offset, size, length)? {
-                attr.ids = super::bytes::words(&ids).collect();
+            let ids = read_at(file, offset, size, length)?.unwrap_or_default();
+            let Some(left) = room.checked_sub(ids.len() as u64) else {
+                return Ok(Err(format!("its events have more ids than its {length} bytes have room for")));
+            };
+            room = left;
+            if let Err(why) = self.add(attr, &ids) {
+                return Ok(Err(why));
             }
-            self.attrs.push(attr);
         }
         if self.attrs.is_empty() {
             return Ok(Err("it describes no event".to_owned()));
@@ -132,11 +148,25 @@ impl Header {
         }
     }
 
+    /// Adds an event and its ids, or says why that cannot be.
+    fn add(&mut self, attr: Attr, ids: &[u8]) -> Result<(), String> {
+        let index = self.attrs.len();
+        if index >= EVENTS || self.ids.len() + ids.len() / 8 > IDS {
+            return Err(format!("it describes more than {EVENTS} events, or {IDS} ids of them"));
+        }
+        Arc::make_mut(&mut self.ids).extend(super::bytes::words(ids).map(|id| (id, index)));
+        self.attrs.push(attr);
+        Ok(())
+    }
+
     /// If one event of a group asks for counters of branches, the processor gives them to samples of all.
     fn groups(&mut self, bytes: &[u8]) -> Option<()> {
         let mut at = ByteReader(bytes);
+        // There is one list, and an event is in one group.
+        let mut left = if std::mem::replace(&mut self.grouped, true) { 0 } else { self.attrs.len() };
         for _ in 0..at.u32()? {
             let (_name, leader, members) = (at.string()?, at.u32()? as usize, at.u32()? as usize);
+            left = left.checked_sub(members)?;
             let group = self.attrs.get_mut(leader..leader.checked_add(members)?)?;
             let counters = group.iter().fold(0, |bits, attr| bits | attr.branch_type) & branch_type::COUNTERS;
             group.iter_mut().for_each(|attr| attr.branch_type |= counters);
@@ -155,7 +185,7 @@ impl Header {
             let ids = at.words(ids.into())?;
             let first = super::bytes::words(ids).next();
             // The events are in the same order; a pipe may have dropped one, so the id decides.
-            let by_id = first.and_then(|id| self.attrs.iter_mut().position(|attr| attr.ids.contains(&id)));
+            let by_id = first.and_then(|id| self.ids.get(&id).copied());
             if let Some(attr) = self.attrs.get_mut(by_id.unwrap_or(index as usize)) {
                 attr.name = name.to_vec();
             }
@@ -187,16 +217,13 @@ impl Header {
         }
     }
 
-    /// `PERF_RECORD_HEADER_ATTR`: an event of a pipe, and its ids.
-    pub fn attr_record(&mut self, body: &[u8]) {
+    /// `PERF_RECORD_HEADER_ATTR`: an event of a pipe, and its ids; or why there cannot be another.
+    pub fn attr_record(&mut self, body: &[u8]) -> Result<(), String> {
         let Some(size) = body.get(4..8).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes) else {
-            return;
+            return Ok(());
         };
-        let Some((attr, ids)) = body.split_at_checked(size as usize) else { return };
-        if let Some(mut attr) = Attr::parse(attr) {
-            attr.ids = super::bytes::words(ids).collect();
-            self.attrs.push(attr);
-        }
+        let Some((attr, ids)) = body.split_at_checked(size as usize) else { return Ok(()) };
+        Attr::parse(attr).map_or(Ok(()), |attr| self.add(attr, ids))
     }
 
     /// `PERF_RECORD_EVENT_UPDATE`: the name of an event of a pipe.
@@ -204,7 +231,7 @@ impl Header {
         const NAME: u64 = 2;
         let mut at = ByteReader(body);
         if let (Some(NAME), Some(id)) = (at.u64(), at.u64()) {
-            if let Some(attr) = self.attrs.iter_mut().find(|attr| attr.ids.contains(&id)) {
+            if let Some(attr) = self.ids.get(&id).and_then(|&index| self.attrs.get_mut(index)) {
                 attr.name = at.text().to_vec();
             }
         }

@@ -11,6 +11,8 @@ use crate::format::kind;
 const LIMIT: usize = 192 << 20;
 /// Blocks of the input that may be held for the sake of a few records in them, which are then copied.
 const STRAY: u32 = 16;
+/// Blocks that may be held for any number of records.
+const MOST: u32 = 512;
 /// Bytes that wait in a block that is not held for a few records.
 const FEW: usize = 1 << 17;
 
@@ -160,10 +162,15 @@ impl RecordSorter {
     }
 
     /// Copies what waits if little of the many blocks held is needed, so that the blocks can be reused.
+    #[inline]
     pub fn tidy<'b>(&mut self, held: u32, body: impl Fn(RecordPlace) -> Body<'b>) {
-        if held < STRAY || self.bytes > held as usize * FEW {
-            return;
+        if held >= STRAY && (held >= MOST || self.bytes <= held as usize * FEW) {
+            self.copy(body);
         }
+    }
+
+    #[cold]
+    fn copy<'b>(&mut self, body: impl Fn(RecordPlace) -> Body<'b>) {
         let mut copies = Vec::with_capacity(self.bytes);
         for record in &mut self.pending {
             let start = copies.len() as u32;

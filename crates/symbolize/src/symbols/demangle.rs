@@ -34,13 +34,22 @@ fn rust(name: &[u8]) -> Option<String> {
     Some(format!("{demangled:#}"))
 }
 
-fn cpp(name: &[u8]) -> Option<String> {
+/// A name of C++ with its arguments.
+pub fn with_arguments(name: &str) -> Option<String> {
+    is_mangled(name.as_bytes()).then(|| limited(name.as_bytes(), DemangleOptions::new()))?
+}
+
+fn limited(name: &[u8], form: DemangleOptions) -> Option<String> {
     let limits = ParseOptions::default().recursion_limit(RECURSION);
     let symbol = Symbol::new_with_options(name, &limits).ok()?;
-    let form = DemangleOptions::new().no_params().no_return_type().recursion_limit(RECURSION);
     let mut readable = Limited(String::with_capacity(name.len() * READABLE));
-    symbol.structured_demangle(&mut readable, &form).ok()?;
-    let name = literal_operator(&readable.0).unwrap_or(readable.0);
+    symbol.structured_demangle(&mut readable, &form.recursion_limit(RECURSION)).ok()?;
+    Some(readable.0)
+}
+
+fn cpp(name: &[u8]) -> Option<String> {
+    let readable = limited(name, DemangleOptions::new().no_params().no_return_type())?;
+    let name = literal_operator(&readable).unwrap_or(readable);
     Some(spell(thunk(&name).as_deref().unwrap_or(&name)))
 }
 
@@ -178,6 +187,20 @@ fn opens_function_type(before: &str, rest: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each argument is a pair of the one before: 400 bytes are terabytes.
+    #[test]
+    fn a_name_that_would_fill_all_memory_stays_as_it_is() {
+        let number = |n: u32| char::from_digit(n, 36).expect("a digit").to_ascii_uppercase();
+        let pairs: String = (0..35).map(|n| format!("S_IS{0}_S{0}_E", number(n))).collect();
+        let name = format!("_Z1fSt4pairIiiE{pairs}");
+        assert_eq!((with_arguments(&name), &*demangle(name.as_bytes())), (None, &b"f"[..]));
+        let few = with_arguments(&name[.."_Z1fSt4pairIiiES_IS0_S0_E".len()]);
+        assert_eq!(
+            few.as_deref(),
+            Some("f(std::pair<int, int>, std::pair<std::pair<int, int>, std::pair<int, int> >)")
+        );
+    }
 
     #[test]
     fn readable_names_have_no_arguments() {

@@ -4,10 +4,10 @@ use super::debug_size::debug_size;
 use super::table::{Binding, SymbolTable, TableBuilder};
 use super::{debugdata, go, stubs};
 use crate::addresses::{FileOffset, ObjectAddress};
-use crate::budget::{Budget, BudgetShare};
-use crate::regular;
+use crate::budget::Budget;
+use crate::regular::{self, PartsOfFile};
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
-use object::read::{File, ReadCache, ReadRef};
+use object::read::{File, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, SectionIndex, elf};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -41,8 +41,8 @@ pub struct Elf {
 impl Elf {
     /// Everything but the symbols.
     pub fn read(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(regular::open(path).ok()?);
-        Self::parse(&File::parse(&cache).ok()?)
+        let parts = PartsOfFile::open(path).ok()?;
+        Self::parse(&File::parse(&parts).ok()?)
     }
 
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
@@ -82,6 +82,13 @@ impl Elf {
         Some(ObjectAddress(mapped.start.0.wrapping_sub(segment.offset).wrapping_add(segment.address)))
     }
 
+    /// Where in the file an address lies.
+    pub fn offset_of(&self, address: ObjectAddress) -> Option<FileOffset> {
+        let ObjectAddress(address) = address;
+        let segment = self.segments.iter().find(|s| address >= s.address && address - s.address < s.size)?;
+        segment.offset.checked_add(address - segment.address).map(FileOffset)
+    }
+
     /// The address of what lies at this offset.
     pub fn address_at(&self, offset: FileOffset) -> Option<ObjectAddress> {
         let FileOffset(offset) = offset;
@@ -91,68 +98,94 @@ impl Elf {
 }
 
 /// The functions of a file: of its full table if it has one, else of the dynamic one and of what a stripped file keeps
-/// beside it; and the stubs of its procedure linkage table. Whether what it keeps had to be left out.
+/// beside it; and the stubs of its procedure linkage table. Whether some had to be left out.
 pub fn symbols(path: &Path, stubs_of: &Path, budget: &Budget) -> Option<(SymbolTable, bool)> {
-    let cache = ReadCache::new(regular::open(path).ok()?);
-    let file = File::parse(&cache).ok()?;
-    let (mut builder, kept) = functions(&file, Some(budget));
+    let source = regular::open(path).ok()?;
+    let parts = PartsOfFile::of(source.try_clone().ok()?);
+    let file = File::parse(&parts).ok()?;
+    let mut left_out = false;
+    let mut shares = Vec::new();
+    let mut take = |bytes: u64| {
+        let share = budget.take(bytes);
+        left_out |= share.is_none();
+        shares.push(share?);
+        Some(())
+    };
+    // Not by way of the parts, which would keep it a second time.
+    let names = |range: Range<u64>| regular::read_part(&source, range).ok();
+    let mut builder = match table(&file, elf::SHT_SYMTAB, &mut take, names) {
+        Some(full) => full,
+        None => {
+            let mut builder = table(&file, elf::SHT_DYNSYM, &mut take, names).unwrap_or_default();
+            let packed = file.section_by_name(".gnu_debugdata").is_some();
+            if packed || go::is_go(&file) {
+                let kept = if packed { packed_functions(&file) } else { go::functions(&file) };
+                match kept.filter(|kept| take(kept.text().len() as u64).is_some()) {
+                    Some(kept) => builder.absorb(&kept),
+                    None => left_out = true,
+                }
+            }
+            builder
+        }
+    };
     if path == stubs_of {
         stubs::add(&file, &mut builder);
     } else {
-        let cache = ReadCache::new(regular::open(stubs_of).ok()?);
-        stubs::add(&File::parse(&cache).ok()?, &mut builder);
+        let parts = PartsOfFile::open(stubs_of).ok()?;
+        stubs::add(&File::parse(&parts).ok()?, &mut builder);
     }
     let mut table = builder.build();
-    let left_out = matches!(kept, KeptSymbols::LeftOut);
-    if let KeptSymbols::Taken(share) = kept {
-        table.share = Some(share);
-    }
+    table.shares = shares;
     Some((table, left_out))
+}
+
+/// Calls `take` with name and addresses of each function of a file's symbol tables; `None` where it has none, or where they take
+/// more than the budget has.
+pub fn each_function(path: &Path, budget: &Budget, mut take: impl FnMut(&[u8], Range<u64>)) -> Option<()> {
+    let source = regular::open(path).ok()?;
+    let parts = PartsOfFile::of(source.try_clone().ok()?);
+    let file = File::parse(&parts).ok()?;
+    let mut any = None;
+    for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+        let mut share = None;
+        let room = &mut |bytes| {
+            share = budget.take(bytes);
+            share.is_some().then_some(())
+        };
+        if let Some(table) = table(&file, kind, room, |range| regular::read_part(&source, range).ok()) {
+            table.each(&mut take);
+            any = Some(());
+        }
+    }
+    any
 }
 
 /// The functions of a file in memory.
 pub fn symbols_of(bytes: &[u8]) -> Option<SymbolTable> {
-    Some(functions(&File::parse(bytes).ok()?, None).0.build())
-}
-
-/// What became of the functions that a stripped file keeps: packed symbols (`.gnu_debugdata`), or Go's own table.
-enum KeptSymbols {
-    NotThere,
-    Taken(BudgetShare),
-    LeftOut,
-}
-
-/// Kept ones are looked for where there is a budget for them.
-fn functions<'a, R: ReadRef<'a>>(file: &File<'a, R>, budget: Option<&Budget>) -> (TableBuilder, KeptSymbols) {
-    if let Some(full) = table(file, elf::SHT_SYMTAB) {
-        return (full, KeptSymbols::NotThere);
-    }
-    let mut builder = table(file, elf::SHT_DYNSYM).unwrap_or_default();
-    let packed = file.section_by_name(".gnu_debugdata").is_some();
-    let Some(budget) = budget.filter(|_| packed || go::is_go(file)) else {
-        return (builder, KeptSymbols::NotThere);
-    };
-    let kept = if packed { packed_functions(file) } else { go::functions(file) };
-    let share = kept.as_ref().and_then(|kept| budget.take(kept.text().len() as u64));
-    match kept.zip(share) {
-        Some((kept, share)) => {
-            builder.absorb(&kept);
-            (builder, KeptSymbols::Taken(share))
-        }
-        None => (builder, KeptSymbols::LeftOut),
-    }
+    let names = |range: Range<u64>| Some(bytes.get(range.start as usize..range.end as usize)?.to_vec());
+    let file = File::parse(bytes).ok()?;
+    let take = &mut |_| Some(());
+    let full = table(&file, elf::SHT_SYMTAB, take, names);
+    Some(full.or_else(|| table(&file, elf::SHT_DYNSYM, take, names)).unwrap_or_default().build())
 }
 
 /// Those of `.gnu_debugdata`, which leaves out what the dynamic table has.
 fn packed_functions<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Option<TableBuilder> {
     let packed = debugdata::unpacked(file.section_by_name(".gnu_debugdata")?.data().ok()?)?;
-    table(&File::parse(&packed[..]).ok()?, elf::SHT_SYMTAB)
+    let names = |range: Range<u64>| Some(packed.get(range.start as usize..range.end as usize)?.to_vec());
+    table(&File::parse(&packed[..]).ok()?, elf::SHT_SYMTAB, &mut |_| Some(()), names)
 }
 
-fn table<'a, R: ReadRef<'a>>(file: &File<'a, R>, kind: elf::SectionType) -> Option<TableBuilder> {
+/// `take` is asked for the memory that the table takes, `names` for the text of a range of the file.
+fn table<'a, R: ReadRef<'a>>(
+    file: &File<'a, R>,
+    kind: elf::SectionType,
+    take: &mut impl FnMut(u64) -> Option<()>,
+    names: impl Fn(Range<u64>) -> Option<Vec<u8>>,
+) -> Option<TableBuilder> {
     match file {
-        File::Elf32(file) => functions_of(file, kind),
-        File::Elf64(file) => functions_of(file, kind),
+        File::Elf32(file) => functions_of(file, kind, take, names),
+        File::Elf64(file) => functions_of(file, kind, take, names),
         _ => None,
     }
 }
@@ -160,6 +193,8 @@ fn table<'a, R: ReadRef<'a>>(file: &File<'a, R>, kind: elf::SectionType) -> Opti
 fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(
     file: &ElfFile<'a, H, R>,
     kind: elf::SectionType,
+    take: &mut impl FnMut(u64) -> Option<()>,
+    names: impl Fn(Range<u64>) -> Option<Vec<u8>>,
 ) -> Option<TableBuilder> {
     let (endian, data) = (file.endian(), file.data());
     let sections = file.elf_section_table();
@@ -173,9 +208,10 @@ fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(
     // Of names without a type, the dynamic table has none of functions.
     let all = kind == elf::SHT_SYMTAB;
     let symbols = sections.symbols(endian, data, kind).ok().filter(|symbols| !symbols.is_empty())?;
+    let (at, len) = sections.section(symbols.string_section()).ok()?.file_range(endian)?;
+    take(len.saturating_add(TableBuilder::size(symbols.len())))?;
     // Names are read of those symbols only that are asked for later.
-    let names = sections.section(symbols.string_section()).ok()?.data(endian, data).ok()?;
-    let mut builder = TableBuilder::of_text(names.to_vec());
+    let mut builder = TableBuilder::of_text(names(at..at.checked_add(len)?)?);
     for (index, symbol) in symbols.enumerate() {
         let shndx = symbol.st_shndx(endian);
         let section = match shndx {

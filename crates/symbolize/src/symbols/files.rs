@@ -57,9 +57,9 @@ impl ObjectFile {
                 let (table, left_out) = elf::symbols(symbols, binary, budget).unwrap_or_default();
                 let note = || {
                     format!(
-                        "{}: the symbols that it keeps though it is stripped (.gnu_debugdata or .gopclntab) are left \
-                         out: they are damaged, of an unknown form, or larger than what is left of {} bytes that all \
-                         files may take unpacked",
+                        "{}: some of its symbols (.symtab, or what it keeps though it is stripped: .gnu_debugdata, \
+                         .gopclntab) are left out: they are damaged, of an unknown form, or larger than what is left of \
+                         {} bytes that all files may take",
                         symbols.display(),
                         budget.whole()
                     )

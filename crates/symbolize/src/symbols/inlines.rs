@@ -47,28 +47,37 @@ impl Inlines {
 
     /// What lies at these addresses, which must be in order.
     pub fn at(&self, addresses: &[ObjectAddress]) -> Inlined {
-        let mut found = InlineLookup::new(addresses);
+        let parts = [Some(&self.own), self.shared.as_ref()];
+        let bytes = parts.into_iter().flatten().map(DebugSections::size).sum::<u64>();
+        let bytes = bytes + self.package.as_ref().map_or(0, Package::size);
+        let mut found = InlineLookup::new(addresses, bytes);
         let dwarf = self.own.borrow(self.shared.as_ref());
         let units = Units::new(dwarf, self.shared.as_ref().map(|shared| shared.borrow(None)));
-        for (unit, of_unit) in units_of(&units, addresses) {
+        let listed = listed(&units.dwarf);
+        let mut split_room = self.budget.whole();
+        for header in &units.headers {
+            let Some((unit, of_unit)) = opened(&units, header, &listed, &mut found) else { continue };
             found.names_of_unit.clear();
             // Damage ends a unit; what was found before it stays.
             let _ = match sections::split_unit(&units.dwarf, &unit) {
                 None => UnitReader { units: &units, unit: &unit }.functions(&of_unit, &mut found).ok(),
-                Some(split) => self.in_split_unit(&units, &unit, &split, &of_unit, &mut found),
+                Some(split) => {
+                    self.in_split_unit(&units, (&unit, &split), &of_unit, &mut found, &mut split_room)
+                }
             };
         }
         found.inlined
     }
 
-    /// Reads a unit that is in a file of its own (`.dwo`) or in the package (`.dwp`).
+    /// Reads a unit that is in a file of its own (`.dwo`) or in the package (`.dwp`). `room`: bytes of such files that may be read,
+    /// as many units may name one file.
     fn in_split_unit(
         &self,
         skeletons: &Units,
-        skeleton: &Unit<DwarfSlice>,
-        split: &SplitUnit,
+        (skeleton, split): (&Unit<DwarfSlice>, &SplitUnit),
         of_unit: &[usize],
         found: &mut InlineLookup,
+        room: &mut u64,
     ) -> Option<()> {
         if let Some(package) = self.package.as_ref().and_then(Package::borrow) {
             let dwarf = package.find_cu(split.id, &skeletons.dwarf).ok()??;
@@ -77,6 +86,8 @@ impl Inlines {
         let beside = self.path.parent()?;
         let places = [split.path.clone(), beside.join(&split.path), beside.join(split.path.file_name()?)];
         let sections = places.iter().find_map(|path| DebugSections::split(path, &self.budget))?;
+        *room = room.checked_sub(sections.size())?;
+        found.allow(sections.size());
         let mut dwarf = sections.borrow(None);
         dwarf.make_dwo(&skeletons.dwarf);
         read_split(dwarf, skeleton, split, of_unit, found)
@@ -101,29 +112,16 @@ fn read_split<'a>(
     found: &mut InlineLookup,
 ) -> Option<()> {
     let units = Units::new(dwarf, None);
+    found.step(units.headers.len()).ok()?;
     // A file that was built again does not belong to this skeleton any more.
-    let mut of_id = units.headers.iter().filter_map(|header| sections::unit(&units.dwarf, *header));
+    let mut of_id = units.headers.iter().filter_map(|header| units.unit(*header, found));
     let mut unit = of_id.find(|unit| unit.dwo_id == Some(split.id))?;
     unit.copy_relocated_attributes(skeleton);
     UnitReader { units: &units, unit: &unit }.functions(of_unit, found).ok()
 }
 
-/// The units that hold addresses, each with the places of its addresses in the list.
-fn units_of<'a>(units: &Units<'a>, addresses: &[ObjectAddress]) -> Vec<(Unit<DwarfSlice<'a>>, Vec<usize>)> {
-    let held = |ranges: &mut dyn Iterator<Item = Range<u64>>| {
-        let mut held = Vec::new();
-        // Functions that the linker threw away keep an entry at address 0.
-        for range in ranges.filter(|range| range.start != 0 && range.start < range.end) {
-            let from = addresses.partition_point(|address| address.0 < range.start);
-            let to = from + addresses[from..].partition_point(|address| address.0 < range.end);
-            held.extend(from..to);
-        }
-        held.sort_unstable();
-        held.dedup();
-        held
-    };
-    let dwarf = &units.dwarf;
-    // Where a table lists the ranges of a unit, the unit need not be opened.
+/// Where a table lists the ranges of a unit, by the unit's place: it need not be opened to know them.
+fn listed(dwarf: &Dwarf<DwarfSlice>) -> HashMap<usize, Vec<Range<u64>>> {
     let mut listed: HashMap<usize, Vec<Range<u64>>> = HashMap::new();
     let mut tables = dwarf.debug_aranges.headers();
     while let Ok(Some(table)) = tables.next() {
@@ -133,18 +131,24 @@ fn units_of<'a>(units: &Units<'a>, addresses: &[ObjectAddress]) -> Vec<(Unit<Dwa
             ranges.push(entry.address()..entry.address().saturating_add(entry.length()));
         }
     }
-    let open = |header: &UnitHeader<'a>| {
-        let listed = header.debug_info_offset().and_then(|offset| listed.get(&offset.0));
-        if let Some(ranges) = listed.filter(|ranges| !ranges.is_empty()) {
-            let held = held(&mut ranges.iter().cloned());
-            return (!held.is_empty()).then(|| Some((sections::unit(dwarf, *header)?, held)))?;
-        }
-        let unit = sections::unit(dwarf, *header)?;
-        let mut ranges = dwarf.unit_ranges(&unit).ok()?;
-        let mut ranges =
-            std::iter::from_fn(|| ranges.next().ok().flatten()).map(|range| range.begin..range.end);
-        let held = held(&mut ranges);
-        (!held.is_empty()).then_some((unit, held))
-    };
-    units.headers.iter().filter_map(open).collect()
+    listed
+}
+
+/// A unit that holds addresses, and the places of these in the list.
+fn opened<'a>(
+    units: &Units<'a>,
+    header: &UnitHeader<'a>,
+    listed: &HashMap<usize, Vec<Range<u64>>>,
+    found: &mut InlineLookup,
+) -> Option<(Unit<DwarfSlice<'a>>, Vec<usize>)> {
+    let listed = header.debug_info_offset().and_then(|offset| listed.get(&offset.0));
+    if let Some(ranges) = listed.filter(|ranges| !ranges.is_empty()) {
+        let held = found.held(&mut ranges.iter().cloned())?;
+        return Some((units.unit(*header, found)?, held));
+    }
+    let unit = units.unit(*header, found)?;
+    let mut ranges = units.dwarf.unit_ranges(&unit).ok()?;
+    let mut ranges = std::iter::from_fn(|| ranges.next().ok().flatten()).map(|range| range.begin..range.end);
+    let held = found.held(&mut ranges)?;
+    Some((unit, held))
 }

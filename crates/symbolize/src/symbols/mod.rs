@@ -27,13 +27,14 @@ use crate::addresses::{FileOffset, ObjectAddress};
 use crate::threads;
 use crate::unwind::UnwindSections;
 use build_ids::BuildIds;
+pub use demangle::with_arguments;
 use files::ObjectFile;
 pub use files_at_paths::DeviceInode;
 use kernel::{Kernel, RecordedKernel};
 pub use named::{NamedAddresses, NamedFrame};
 pub use options::SymbolOptions;
 use prefetch::{Loaded, SymbolPrefetch};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The number of a mapped object.
@@ -86,6 +87,13 @@ struct Object {
     unwind: Option<Option<Arc<UnwindSections>>>,
 }
 
+/// What was mapped under one path.
+#[derive(Default)]
+struct Rivals {
+    objects: Vec<ObjectId>,
+    files: HashSet<DeviceInode>,
+}
+
 /// Path, build id and identity.
 type ObjectKey = (Vec<u8>, Vec<u8>, Option<DeviceInode>);
 
@@ -94,7 +102,7 @@ pub struct Symbols {
     objects: Vec<Object>,
     known: HashMap<ObjectKey, ObjectId>,
     /// Objects whose files are known by their inodes, by path.
-    of_path: HashMap<Vec<u8>, Vec<ObjectId>>,
+    of_path: HashMap<Vec<u8>, Rivals>,
     build_ids: BuildIds,
     recorded: RecordedKernel,
     kernel: Option<Kernel>,
@@ -221,20 +229,26 @@ impl Symbols {
         }
         let id = ObjectId(self.objects.len() as u32);
         self.known.insert(key, id);
-        if file.is_some() {
-            let same_path = self.of_path.entry(name.to_vec()).or_default();
-            // Which of them lies under the path has to be seen.
-            same_path.iter().for_each(|other| self.objects[other.0 as usize].found = None);
-            same_path.push(id);
-        }
         let build_id = build_id.filter(|id| !id.is_empty()).map(<[u8]>::to_vec);
         self.objects.push(Object { name: name.into(), kind, build_id, file, found: None, unwind: None });
+        if let Some(file) = file {
+            let known = self.of_path.get(name).map_or(0, |rivals| rivals.objects.len());
+            let is_here = known > 0 && self.file_at_path(&self.objects[id.0 as usize]) == Some(file);
+            let rivals = self.of_path.entry(name.to_vec()).or_default();
+            if known == 1 || is_here {
+                // Which of them lies under the path has to be seen.
+                rivals.objects.iter().for_each(|other| self.objects[other.0 as usize].found = None);
+            }
+            rivals.objects.push(id);
+            rivals.files.insert(file);
+        }
         id
     }
 
     /// Files of several identities were mapped under the path of this one, by containers or one after the other.
     fn has_rivals(&self, object: &Object) -> bool {
-        object.file.is_some() && self.of_path.get(&*object.name).is_some_and(|objects| objects.len() > 1)
+        object.file.is_some()
+            && self.of_path.get(&*object.name).is_some_and(|rivals| rivals.objects.len() > 1)
     }
 
     /// The file at the path of this one: the one that a copy was made of, or what lies there now, or lay there when the
@@ -249,9 +263,9 @@ impl Symbols {
 
     /// Whether one of the rivals lies at the path.
     fn is_one_here(&self, object: &Object) -> bool {
-        let here = self.file_at_path(object);
-        let rivals = self.of_path.get(&*object.name).into_iter().flatten();
-        here.is_some() && rivals.into_iter().any(|rival| self.objects[rival.0 as usize].file == here)
+        let rivals = self.of_path.get(&*object.name);
+        rivals
+            .is_some_and(|rivals| self.file_at_path(object).is_some_and(|here| rivals.files.contains(&here)))
     }
 
     /// Whether the path of this file has rivals, the file there is not this one, and no build id distinguishes them.
@@ -268,9 +282,9 @@ impl Symbols {
     pub fn build_id(&self, object: ObjectId) -> Option<&[u8]> {
         let object = &self.objects[object.0 as usize];
         // perf reads it at the end, by the path, which several files may have had: then it is of any of them.
-        let of_path = || self.build_ids.get(&object.name);
-        let is_of_any = object.build_id.is_none() && self.has_rivals(object) && self.is_one_here(object);
-        object.build_id.as_ref().or_else(|| of_path().filter(|_| !is_of_any)).map(Vec::as_slice)
+        let is_of_any = || self.has_rivals(object) && self.is_one_here(object);
+        let of_path = || self.build_ids.get(&object.name).filter(|_| !is_of_any());
+        object.build_id.as_ref().or_else(of_path).map(Vec::as_slice)
     }
 
     /// Names addresses: an answer for each object.
@@ -284,6 +298,13 @@ impl Symbols {
         let mut named = threads::each(&objects, threads, |(wanted, loaded)| {
             this.named(wanted.object, &wanted.offsets, loaded)
         });
+        for (wanted, _) in wanted.iter().zip(&named).filter(|(_, named)| named.is_endless) {
+            let object = String::from_utf8_lossy(self.object_name(wanted.object)).into_owned();
+            self.notes.push(format!(
+                "{object}: not all functions and functions inlined in it are frames: its symbols or its debug information say more \
+                 than so many bytes can, it is damaged"
+            ));
+        }
         // Names of templates take longer to be made readable than to be found.
         let mangled: Vec<_> = named.iter().flat_map(NamedAddresses::pieces).collect();
         let mut readable = threads::each(&mangled, threads, |piece| piece.readable()).into_iter();

@@ -20,6 +20,8 @@ pub struct NamedAddresses {
     /// The readable names, once they were made.
     names: Vec<Box<[u8]>>,
     frames: Runs<NamedFrame>,
+    /// Names or debug information took more to read than any file can need, and were not read to their end.
+    pub is_endless: bool,
 }
 
 impl NamedAddresses {
@@ -30,12 +32,16 @@ impl NamedAddresses {
         symbol: impl Fn(ObjectAddress) -> Option<&'s [u8]>,
     ) -> Self {
         let known: Vec<_> = addresses.iter().copied().flatten().collect();
-        let Inlined { names, chains } = inlines.map_or_else(Inlined::default, |inlines| inlines.at(&known));
+        let Inlined { names, chains, is_endless } =
+            inlines.map_or_else(Inlined::default, |inlines| inlines.at(&known));
         // What is inlined keeps its numbers.
-        let mut named = Self { mangled: names, ..Self::default() };
+        let mut named = Self { mangled: names, is_endless, ..Self::default() };
         let mut next = 0;
         for address in addresses {
-            let symbol = address.and_then(&symbol).unwrap_or(b"");
+            let mut symbol = address.and_then(&symbol).unwrap_or(b"");
+            if named.mangled.arena_len() + symbol.len() > NAMES {
+                (symbol, named.is_endless) = (b"", true);
+            }
             let name = named.mangled.intern(symbol).0;
             named.frames.add(|frames| {
                 if address.is_some() {
@@ -78,6 +84,8 @@ impl NamedAddresses {
     }
 }
 
+/// Bytes of the names of one object: each of a hundred thousand functions could be a part of one long text.
+const NAMES: usize = 32 << 20;
 /// Names that one thread makes readable.
 const PIECE: u32 = 64;
 

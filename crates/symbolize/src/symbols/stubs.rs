@@ -55,10 +55,10 @@ fn in_order<'a, R: ReadRef<'a>>(file: &File<'a, R>, push: &mut impl FnMut(u64, u
     let relocations = file.section_by_name(".rela.plt")?.data().ok()?;
     let start = match file.section_by_name(".plt.sec") {
         Some(section) => section.address(),
-        None => file.section_by_name(".plt")?.address() + header,
+        None => file.section_by_name(".plt")?.address().checked_add(header)?,
     };
     for (number, relocation) in relocations.chunks_exact(RELOCATION).enumerate() {
-        push(start + STUB * number as u64, STUB, symbol_of(relocation)?);
+        push(start.checked_add(STUB * number as u64)?, STUB, symbol_of(relocation)?);
     }
     Some(())
 }

@@ -35,8 +35,8 @@ pub struct TableBuilder {
 pub struct SymbolTable {
     entries: Vec<SymbolEntry>,
     text: Vec<u8>,
-    /// What its unpacked names take of the budget.
-    pub share: Option<BudgetShare>,
+    /// What it takes of the budget.
+    pub shares: Vec<BudgetShare>,
 }
 
 /// How many symbols may begin inside another one before it is no longer found.
@@ -47,6 +47,11 @@ impl TableBuilder {
     /// Symbols whose names lie in this text.
     pub fn of_text(text: Vec<u8>) -> Self {
         Self { entries: Vec::new(), text }
+    }
+
+    /// Bytes that so many symbols take.
+    pub fn size(symbols: usize) -> u64 {
+        (symbols as u64).saturating_mul(size_of::<SymbolEntry>() as u64)
     }
 
     pub fn text(&self) -> &[u8] {
@@ -93,6 +98,11 @@ impl TableBuilder {
             .extend(other.entries.iter().map(|entry| SymbolEntry { name: entry.name + moved, ..*entry }));
     }
 
+    /// Calls `take` with each symbol's name and addresses.
+    pub fn each(&self, mut take: impl FnMut(&[u8], Range<u64>)) {
+        self.entries.iter().for_each(|entry| take(name_in(&self.text, entry), entry.start..entry.end));
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -111,7 +121,7 @@ impl TableBuilder {
                 entry.end = next.unwrap_or((entry.start / PAGE + 2).saturating_mul(PAGE));
             }
         }
-        SymbolTable { entries, text, share: None }
+        SymbolTable { entries, text, shares: Vec::new() }
     }
 }
 
@@ -149,11 +159,7 @@ impl SymbolTable {
     }
 
     fn name(&self, entry: &SymbolEntry) -> &[u8] {
-        let from = self.text.get(entry.name..).unwrap_or(&[]);
-        match entry.len {
-            TO_ZERO => &from[..memchr::memchr(0, from).unwrap_or(from.len())],
-            len => from.get(..len as usize).unwrap_or(&[]),
-        }
+        name_in(&self.text, entry)
     }
 
     /// Whether `new` is the better name of an address than `old`, which came first: with a size, not weak,
@@ -171,6 +177,14 @@ impl SymbolTable {
             )
         };
         key(new) > key(old)
+    }
+}
+
+fn name_in<'t>(text: &'t [u8], entry: &SymbolEntry) -> &'t [u8] {
+    let from = text.get(entry.name..).unwrap_or(&[]);
+    match entry.len {
+        TO_ZERO => &from[..memchr::memchr(0, from).unwrap_or(from.len())],
+        len => from.get(..len as usize).unwrap_or(&[]),
     }
 }
 

@@ -6,6 +6,10 @@ use crate::unwind::{ThreadStarts, UnwindSections};
 use std::ops::Range;
 use std::sync::Arc;
 
+fn useless(name: &[u8]) -> String {
+    format!("{}: its unwind tables are damaged or too large, stacks end in it", String::from_utf8_lossy(name))
+}
+
 impl Symbols {
     /// The unwind tables of a file, and the address of where a mapping of it begins, by the offsets that it maps.
     pub fn unwind(
@@ -14,7 +18,14 @@ impl Symbols {
         mapped: Range<FileOffset>,
     ) -> Option<(Arc<UnwindSections>, ObjectAddress)> {
         let first = self.find(object)?.elf.address_of_mapping(mapped)?;
-        Some((self.sections(object)?, first))
+        let sections = self.sections(object)?;
+        if sections.are_endless() {
+            let Object { unwind, name, .. } = &mut self.objects[object.0 as usize];
+            *unwind = Some(None);
+            self.notes.push(useless(name));
+            return None;
+        }
+        Some((sections, first))
     }
 
     fn sections(&mut self, object: ObjectId) -> Option<Arc<UnwindSections>> {
@@ -23,9 +34,7 @@ impl Symbols {
         let sections = unwind.get_or_insert_with(|| {
             let sections = found.sections(&self.options.budget).map(Arc::new);
             if sections.is_none() {
-                let name = String::from_utf8_lossy(name);
-                self.notes
-                    .push(format!("{name}: its unwind tables are damaged or too large, stacks end in it"));
+                self.notes.push(useless(name));
             }
             sections
         });

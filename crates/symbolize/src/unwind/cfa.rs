@@ -16,6 +16,7 @@ use gimli::{
     CfaRule, Error, EvaluationResult, Expression, Location, Register, RegisterRule, UnwindContext,
     UnwindTableRow, Value, X86_64,
 };
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -112,6 +113,13 @@ impl CfaFiles {
     }
 }
 
+/// What registers held when a frame of a walk was executing, so that each frame is asked once for what it saved.
+#[derive(Clone, Copy, Default)]
+pub struct SavedRegisters {
+    frame: usize,
+    values: [Option<u64>; KEPT.len()],
+}
+
 /// What is known of the frames so far, innermost first.
 pub struct CfaUnwinder<'w> {
     pub files: &'w CfaFiles,
@@ -119,6 +127,8 @@ pub struct CfaUnwinder<'w> {
     pub general: &'w General,
     /// Address to look each up by, and its stack pointer; the last is the frame to unwind.
     pub frames: &'w [(u64, u64)],
+    /// Of the same walk.
+    pub saved: &'w Cell<SavedRegisters>,
 }
 
 /// Where a frame returns to.
@@ -151,26 +161,47 @@ impl CfaUnwinder<'_> {
 
     /// What a register held when the last frame was executing.
     fn held(&self, register: Register, read: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
-        let mut value = *self.general.get(usize::from(register.0))?;
-        if self.frames.len() > 1 && !KEPT.contains(&register) {
-            return None;
+        if self.frames.len() == 1 {
+            return self.general.get(usize::from(register.0)).copied();
         }
-        // Each function but the last may have saved it, relative to its own frame, which ends where its caller's stack
+        let at = KEPT.iter().position(|&kept| kept == register)?;
+        let SavedRegisters { mut frame, mut values } = self.saved.get();
+        if frame == 0 {
+            values = KEPT.map(|register| self.general.get(usize::from(register.0)).copied());
+        }
+        // Each function but the last may have saved some, relative to its own frame, which ends where its caller's stack
         // does.
-        for step in self.frames.windows(2) {
-            let (address, cfa) = (step[0].0, step[1].1);
+        for step in self.frames[frame..].windows(2) {
+            self.restore(step[0].0, step[1].1, &mut values, read);
+        }
+        frame = self.frames.len() - 1;
+        self.saved.set(SavedRegisters { frame, values });
+        values[at]
+    }
+
+    /// What the caller of the function around an address has in the registers.
+    fn restore(
+        &self,
+        address: u64,
+        cfa: u64,
+        values: &mut [Option<u64>; KEPT.len()],
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) {
+        let mut context = UnwindContext::new();
+        let mut described = || {
             let file = self.files.file(address)?;
             let address = address.wrapping_sub(file.bias);
             let frames = file.sections.frames()?;
-            let entry = frames.entry_of(address)?;
-            let mut context = UnwindContext::new();
-            match row(&frames, &entry, &mut context, address)?.register(register) {
-                None | Some(RegisterRule::SameValue) => {}
-                Some(RegisterRule::Offset(offset)) => value = read(cfa.wrapping_add_signed(offset)).ok()?,
-                Some(_) => return None,
-            }
+            row(&frames, &frames.entry_of(address)?, &mut context, address).cloned()
+        };
+        let row = described();
+        for (value, register) in values.iter_mut().zip(KEPT) {
+            *value = match row.as_ref().map(|row| row.register(register)) {
+                Some(None | Some(RegisterRule::SameValue)) => *value,
+                Some(Some(RegisterRule::Offset(offset))) => read(cfa.wrapping_add_signed(offset)).ok(),
+                _ => None,
+            };
         }
-        Some(value)
     }
 }
 

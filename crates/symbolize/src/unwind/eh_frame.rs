@@ -1,8 +1,8 @@
 //! The frames that `.eh_frame` describes, and those among them that framehop does not follow.
 
 use gimli::{
-    BaseAddresses, CallFrameInstruction, CieOrFde, CommonInformationEntry, EhFrame, Expression,
-    FrameDescriptionEntry, Operation, ParsedEhFrameHdr, Register, UnwindContext, UnwindSection,
+    AArch64, BaseAddresses, CallFrameInstruction, CieOrFde, CommonInformationEntry, EhFrame, Expression,
+    FrameDescriptionEntry, Operation, ParsedEhFrameHdr, Register, SectionId, UnwindContext, UnwindSection,
     UnwindTableRow, X86_64,
 };
 use std::ops::Range;
@@ -33,10 +33,9 @@ impl<'a> EhFrames<'a> {
     pub fn with_other_cfa(&self) -> Vec<CfaFunction> {
         // To read every entry would take as long as to fold a small recording; few hold such bytes.
         let mut hints = hints(self.bytes).peekable();
-        let may_hold_one = |offset: usize, len: usize| {
-            while hints.next_if(|hint| *hint < offset).is_some() {}
-            // Its length does not count itself: 4 bytes, 12 of the largest.
-            hints.peek().is_some_and(|next| *next - offset < len.saturating_add(12))
+        let may_hold_one = |entry: &Range<usize>| {
+            while hints.next_if(|hint| *hint < entry.start).is_some() {}
+            hints.peek().is_some_and(|next| *next < entry.end)
         };
         let mut found = self.entries(may_hold_one);
         found.retain(|entry| self.has_other_cfa(entry));
@@ -51,31 +50,31 @@ impl<'a> EhFrames<'a> {
 
     /// Where each function begins and where it is described, in order.
     pub fn functions(&self) -> Vec<(u64, usize)> {
-        let entries = self.entries(|_, _| true);
+        let entries = self.entries(|_| true);
         let mut functions: Vec<_> = entries.iter().map(|one| (one.initial_address(), one.offset())).collect();
         functions.sort_unstable();
         functions
     }
 
-    /// The descriptions that are wanted, by their places in the section and their lengths.
-    fn entries(&self, mut wanted: impl FnMut(usize, usize) -> bool) -> Vec<Fde<'a>> {
-        let mut found = Vec::new();
+    /// The descriptions that are wanted, by their places in the section.
+    fn entries(&self, mut wanted: impl FnMut(&Range<usize>) -> bool) -> Vec<Fde<'a>> {
         let mut common: Option<CommonInformationEntry<DwarfSlice>> = None;
-        let mut entries = self.eh_frame.entries(&self.bases);
-        while let Ok(Some(entry)) = entries.next() {
-            let CieOrFde::Fde(partial) = entry else { continue };
-            if !wanted(partial.offset(), partial.entry_len()) {
-                continue;
-            }
-            let entry = partial.parse(|section, bases, offset| match &common {
-                Some(common) if common.offset() == offset.0 => Ok(common.clone()),
-                _ => section
-                    .cie_from_offset(bases, offset)
-                    .inspect(|entry: &CommonInformationEntry<_>| common = Some(entry.clone())),
-            });
-            found.extend(entry);
-        }
-        found
+        let places = RawEntries { bytes: self.bytes, at: 0 };
+        let functions =
+            places.filter(|entry| entry.id != 0).map(|entry| entry.place).filter(|place| wanted(place));
+        let parsed = functions.filter_map(|place| {
+            let entry =
+                self.eh_frame.fde_from_offset(&self.bases, place.start.into(), |section, bases, offset| {
+                    match &common {
+                        Some(common) if common.offset() == offset.0 => Ok(common.clone()),
+                        _ => section
+                            .cie_from_offset(bases, offset)
+                            .inspect(|entry: &CommonInformationEntry<_>| common = Some(entry.clone())),
+                    }
+                });
+            entry.ok()
+        });
+        parsed.collect()
     }
 
     fn has_other_cfa(&self, entry: &Fde<'a>) -> bool {
@@ -102,6 +101,243 @@ impl<'a> EhFrames<'a> {
         let offset = place.checked_sub(header.eh_frame_ptr().direct().ok()?)?;
         self.entry(usize::try_from(offset).ok()?).filter(|entry| entry.contains(address))
     }
+}
+
+/// Bytes of the description of one function; the longest of a compiler's are 20 KiB. All of it is read for each frame.
+pub const LONGEST: usize = 64 << 10;
+
+/// Whether a section cannot be given to framehop, which evaluates any rule to its end, and reads the description again for each
+/// frame. No compiler's rules jump back. `listed`: the places that a table says functions are described at.
+pub fn is_endless<'a, S: UnwindSection<DwarfSlice<'a>>>(
+    section: &S,
+    bytes: &'a [u8],
+    bases: &BaseAddresses,
+    kind: SectionId,
+    mut listed: impl Iterator<Item = usize>,
+) -> bool {
+    let places = EntryPlaces::of(bytes, kind);
+    // Within other entries could lie any rule.
+    if places.longest > LONGEST || !places.refers_to_entries || listed.any(|place| !places.has(place)) {
+        return true;
+    }
+    let mut suspects = places.suspects.iter().copied().peekable();
+    let mut entries = section.entries(bases);
+    while suspects.peek().is_some() {
+        // Behind damage nothing is known.
+        let Ok(Some(entry)) = entries.next() else { return true };
+        let (at, mut instructions, encoding) = match &entry {
+            CieOrFde::Cie(common) => {
+                (common.offset(), common.instructions(section, bases), common.encoding())
+            }
+            CieOrFde::Fde(partial) if suspects.peek() == Some(&partial.offset()) => {
+                match partial.parse(S::cie_from_offset) {
+                    Ok(entry) => (entry.offset(), entry.instructions(section, bases), entry.cie().encoding()),
+                    Err(_) => return true,
+                }
+            }
+            CieOrFde::Fde(_) => continue,
+        };
+        if suspects.next_if_eq(&at).is_none() {
+            continue;
+        }
+        while let Ok(Some(instruction)) = instructions.next() {
+            use CallFrameInstruction::{DefCfaExpression, Expression, ValExpression};
+            let (DefCfaExpression { expression }
+            | Expression { expression, .. }
+            | ValExpression { expression, .. }) = instruction
+            else {
+                continue;
+            };
+            if expression.get(section).is_ok_and(|expression| jumps_back(expression, encoding)) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// The entries of a section, one behind the other, read faster than by gimli.
+struct RawEntries<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+struct RawEntry {
+    /// With its length; behind the section's end where that is damaged, or of the form with 64 bits, for sections of 4 GiB.
+    place: Range<usize>,
+    /// The word behind the length.
+    id: u32,
+}
+
+impl Iterator for RawEntries<'_> {
+    type Item = RawEntry;
+
+    #[inline]
+    fn next(&mut self) -> Option<RawEntry> {
+        loop {
+            let head = u64::from_le_bytes(*self.bytes.get(self.at..)?.first_chunk()?);
+            let (start, len) = (self.at, head as u32);
+            self.at += 4 + len as usize;
+            // Zeros end a part of the section.
+            if len > 0 {
+                return Some(RawEntry { place: start..self.at, id: (head >> 32) as u32 });
+            }
+        }
+    }
+}
+
+/// What the entries of a section show of themselves.
+struct EntryPlaces {
+    /// Where one begins: a bit for every byte.
+    begins: Vec<u64>,
+    /// Bytes of the longest.
+    longest: usize,
+    /// What functions have in common is described by entries, too.
+    refers_to_entries: bool,
+    /// Entries that may hold an expression which jumps back, in order.
+    suspects: Vec<usize>,
+}
+
+impl EntryPlaces {
+    fn of(bytes: &[u8], kind: SectionId) -> Self {
+        let mut found = Self {
+            begins: vec![0; bytes.len() / 64 + 1],
+            longest: 0,
+            refers_to_entries: true,
+            suspects: Vec::new(),
+        };
+        let mut common = Vec::new();
+        let mut jumps = Jumps::of(bytes);
+        for RawEntry { place: Range { start, end }, id } in (RawEntries { bytes, at: 0 }) {
+            found.begins[start / 64] |= 1 << (start % 64);
+            found.longest = found.longest.max(end - start);
+            // Where what it has in common with others is described; 0 or all ones: it is such a description.
+            let refers = match kind {
+                SectionId::EhFrame if id != 0 => (start + 4).wrapping_sub(id as usize),
+                SectionId::DebugFrame if id != u32::MAX => id as usize,
+                _ => start,
+            };
+            if refers != start && common.last() != Some(&refers) {
+                common.push(refers);
+            }
+            if jumps.are_in(start + 4, end.min(bytes.len())) {
+                found.suspects.push(start);
+            }
+        }
+        found.refers_to_entries = common.into_iter().all(|place| found.has(place));
+        found
+    }
+
+    fn has(&self, place: usize) -> bool {
+        self.begins.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 == 1)
+    }
+}
+
+/// Bytes that are looked at together, by vector instructions: jumps back are rare, the bytes of one are not.
+const PIECE: usize = 32;
+
+/// Whether a byte may be a jump, the distance's upper byte being this one: it is negative.
+#[inline]
+fn is_jump(operation: u8, high: u8) -> bool {
+    (operation == gimli::DW_OP_skip.0 || operation == gimli::DW_OP_bra.0) & (high >= 0x80)
+}
+
+#[inline]
+fn may_jump(operations: &[u8; PIECE], highs: &[u8; PIECE]) -> bool {
+    operations.iter().zip(highs).fold(0, |any, (operation, high)| {
+        let jumps = u8::from(*operation == gimli::DW_OP_skip.0) | u8::from(*operation == gimli::DW_OP_bra.0);
+        any | jumps & high >> 7
+    }) != 0
+}
+
+/// Bytes that may be expressions which jump back within themselves, as a rule of a register or of the whole frame.
+struct Jumps<'a> {
+    section: &'a [u8],
+    /// Where something may be such a jump, and where it leads to.
+    back: Vec<(usize, usize)>,
+    /// The first of them that was not passed yet.
+    next: usize,
+}
+
+impl<'a> Jumps<'a> {
+    fn of(section: &'a [u8]) -> Self {
+        let mut back = Vec::new();
+        let mut look_at = |places: Range<usize>| {
+            back.extend(places.filter_map(|at| {
+                let &[operation, low, high] = section.get(at..)?.first_chunk()?;
+                let distance = usize::from(i16::from_le_bytes([low, high]).unsigned_abs());
+                // From behind itself.
+                if is_jump(operation, high) { Some((at, (at + 3).checked_sub(distance)?)) } else { None }
+            }));
+        };
+        let pieces =
+            section.as_chunks::<PIECE>().0.iter().zip(section.get(2..).unwrap_or(&[]).as_chunks::<PIECE>().0);
+        let mut at = 0;
+        for (operations, highs) in pieces {
+            if may_jump(operations, highs) {
+                look_at(at..at + PIECE);
+            }
+            at += PIECE;
+        }
+        look_at(at..section.len());
+        Self { section, back, next: 0 }
+    }
+
+    /// Whether one may lie in an entry; the entries come in order.
+    #[inline]
+    fn are_in(&mut self, start: usize, end: usize) -> bool {
+        // Nearly always.
+        if self.back.get(self.next).is_none_or(|(jump, _)| *jump >= end) {
+            return false;
+        }
+        while self.back.get(self.next).is_some_and(|(jump, _)| *jump < start) {
+            self.next += 1;
+        }
+        let rest = &self.back[self.next..];
+        let inside = rest.iter().take_while(|(jump, _)| *jump < end).filter(|(_, to)| *to > start);
+        inside.into_iter().any(|&(jump, to)| self.is_in_rule(start, jump, to, end))
+    }
+
+    /// Whether a rule that begins behind `start` may hold both.
+    #[cold]
+    fn is_in_rule(&self, start: usize, jump: usize, to: usize, end: usize) -> bool {
+        // The registers that are evaluated.
+        let evaluated =
+            [X86_64::RBP, X86_64::RA, AArch64::X29, AArch64::X30].map(|register| u64::from(register.0));
+        let rules =
+            [gimli::DW_CFA_def_cfa_expression, gimli::DW_CFA_expression, gimli::DW_CFA_val_expression];
+        memchr::memchr3_iter(rules[0].0, rules[1].0, rules[2].0, &self.section[start..to]).any(|at| {
+            let mut behind = start + at + 1;
+            let of_register = self.section[start + at] != rules[0].0;
+            if of_register && !number(self.section, &mut behind).is_some_and(|of| evaluated.contains(&of)) {
+                return false;
+            }
+            let len = number(self.section, &mut behind).unwrap_or(0);
+            let rule_end = len.saturating_add(behind as u64);
+            behind <= to && (jump as u64) < rule_end && rule_end <= end as u64
+        })
+    }
+}
+
+/// A number in LEB128, behind which the place is moved.
+fn number(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let (mut value, mut shift) = (0_u64, 0);
+    loop {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        shift += 7;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+}
+
+fn jumps_back(expression: Expression<DwarfSlice>, encoding: gimli::Encoding) -> bool {
+    let mut operations = expression.operations(encoding);
+    std::iter::from_fn(|| operations.next().ok().flatten()).any(
+        |operation| matches!(operation, Operation::Skip { target } | Operation::Bra { target } if target < 0),
+    )
 }
 
 /// Where bytes lie that may be an instruction with another register than stack or frame pointer, or with an expression.

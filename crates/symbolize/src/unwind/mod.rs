@@ -20,6 +20,9 @@ use std::sync::Arc;
 
 /// Frames of one stack; a damaged one may have any number.
 const DEEPEST: usize = 8192;
+/// Bytes that a call takes of the stack at least, where it returns to; and frames that take none, such as a leaf's of aarch64.
+const OF_CALL: usize = 8;
+const WITHOUT: usize = 16;
 /// Caches of rules, as a power of two: framehop keeps about 500 in one, each in the one slot that its address has.
 /// Programs have thousands of places that calls return to and that are sampled, and finding a rule costs a hundred
 /// times what using it does.
@@ -76,6 +79,8 @@ pub struct Registers {
 pub struct UnwindTables {
     unwinders: Unwinders,
     files: cfa::CfaFiles,
+    /// Mappings and functions that it holds.
+    pub size: usize,
 }
 
 enum Unwinders {
@@ -118,22 +123,26 @@ impl Walker {
             let word = word.ok_or_else(|| behind.set(true))?;
             Ok(u64::from_le_bytes(word.try_into().map_err(|_| ())?))
         };
+        let deepest = DEEPEST.min(stack.len() / OF_CALL + WITHOUT);
         let (frames, left) = (&mut self.frames, &mut self.left);
         let whole = match &tables.unwinders {
             Unwinders::X86_64(unwinder) => {
                 let registers = UnwindRegsX86_64::new(ip, sp, fp);
-                let files = &tables.files;
+                let (files, saved) = (&tables.files, &Cell::default());
                 let caches = made(&mut self.x86_64);
-                walk(unwinder, ip, registers, caches, &mut read, frames, |at, registers, read| {
+                walk(unwinder, ip, registers, caches, &mut read, (frames, deepest), |at, registers, read| {
                     left.push((at.address_for_lookup(), registers.sp()));
-                    CfaUnwinder { files, general: &general, frames: left }.unwind_frame(registers, read)
+                    CfaUnwinder { files, general: &general, frames: left, saved }
+                        .unwind_frame(registers, read)
                 })
             }
             Unwinders::Aarch64(unwinder) => {
                 let mask = PtrAuthMask::from_max_known_address(unwinder.max_known_code_address());
                 let registers = UnwindRegsAarch64::new_with_ptr_auth_mask(mask, lr, sp, fp);
                 let caches = made(&mut self.aarch64);
-                walk(unwinder, ip, registers, caches, &mut read, frames, |_, _, _| CallerFrame::Followed)
+                walk(unwinder, ip, registers, caches, &mut read, (frames, deepest), |_, _, _| {
+                    CallerFrame::Followed
+                })
             }
         };
         UnwoundStack { ip, returns: &self.frames, cut: !whole && behind.get() }
@@ -155,11 +164,11 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     mut registers: U::UnwindRegs,
     caches: &mut [U::Cache],
     read: &mut R,
-    frames: &mut Vec<u64>,
+    (frames, deepest): (&mut Vec<u64>, usize),
     mut unwind_frame: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> CallerFrame,
 ) -> bool {
     let mut at = FrameAddress::from_instruction_pointer(ip);
-    while frames.len() < DEEPEST {
+    while frames.len() < deepest {
         let return_address = match unwind_frame(at, &mut registers, read) {
             CallerFrame::At(return_address) => return_address,
             CallerFrame::Unknown => return false,
@@ -181,6 +190,7 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
 
 impl UnwindTables {
     pub fn new(machine: Machine, files: Vec<MappedObject>) -> Self {
+        let size = files.iter().map(MappedObject::size).sum();
         let of_machine = files.iter().filter(|_| machine == Machine::X86_64);
         let of_machine = cfa::CfaFiles::new(of_machine);
         let modules = files
@@ -198,7 +208,7 @@ impl UnwindTables {
                 Unwinders::Aarch64(unwinder)
             }
         };
-        Self { unwinders, files: of_machine }
+        Self { unwinders, files: of_machine, size }
     }
 }
 

@@ -5,7 +5,7 @@
 //! it calls ends the thread and never returns (`start_thread`, `__libc_start_call_main`): its frame, once it is there,
 //! is never taken down. Parts of functions that compilers put elsewhere (`.cold`) begin with a frame, and are neither.
 
-use super::eh_frame::EhFrames;
+use super::eh_frame::{EhFrames, LONGEST};
 use gimli::{AArch64, CfaRule, Register, RegisterRule, UnwindContext, X86_64};
 
 /// Where the caller's stack ends when a function is entered, for each register of return addresses.
@@ -36,6 +36,9 @@ impl<'a> ThreadStarts<'a> {
             Some(index) => frames.entry(functions[index].1).filter(|entry| entry.contains(address)),
             None => frames.entry_of(address),
         }?;
+        if entry.entry_len() > LONGEST {
+            return None;
+        }
         let back = entry.cie().return_address_register();
         let (_, at_entry) = AT_ENTRY.iter().find(|(register, _)| *register == back)?;
         let mut context = UnwindContext::new();

@@ -1,8 +1,8 @@
 //! The places that the addresses of recorded chains refer to.
 
-use super::process_maps::AddressSpace;
+use super::process_maps::{AddressSpace, Map};
 use crate::addresses::{FileOffset, ProcessAddress};
-use crate::intern::{Interner, SPREAD};
+use crate::intern::{HashKeys, Interner};
 use crate::symbols::ObjectId;
 use hashbrown::HashTable;
 use perfdata::format::{CONTEXT_FIRST, CONTEXT_KERNEL, CONTEXT_USER};
@@ -72,6 +72,10 @@ pub struct AddressResolver {
     places: Interner<u64>,
     /// The place of each address, by its address space.
     known: HashTable<KnownAddress>,
+    /// Of the kernel and of the user the mapping that the last address lay in, and the version of its space: many addresses of a
+    /// chain are in one.
+    last: [Option<(u64, Map)>; 2],
+    keys: HashKeys,
 }
 
 #[derive(Clone, Copy)]
@@ -80,11 +84,6 @@ struct KnownAddress {
     /// Version of the space, and how an address is looked up there.
     space: u64,
     place: u32,
-}
-
-fn hash(ip: u64, space: u64) -> u64 {
-    let mixed = u128::from(ip ^ space << 48) * u128::from(SPREAD);
-    mixed as u64 ^ (mixed >> 64) as u64
 }
 
 impl AddressResolver {
@@ -114,7 +113,7 @@ impl AddressResolver {
         };
         let space = version << 3 | (mode as u64) << 1 | u64::from(returns);
         let same = |known: &KnownAddress| (known.ip, known.space) == (ip, space);
-        match self.known.find(hash(ip, space), same) {
+        match self.known.find(self.keys.pair(ip, space), same) {
             Some(known) => known.place,
             None => self.resolve(address, space, spaces),
         }
@@ -122,33 +121,46 @@ impl AddressResolver {
 
     #[cold]
     fn resolve(&mut self, address: Address, space: u64, spaces: &AddressSpaces) -> u32 {
-        let (place, _) = self.places.intern(&of_address(address, spaces).key());
+        let resolved = self.of_address(address, spaces);
+        let (place, _) = self.places.intern(&resolved.key());
         if self.known.len() >= ADDRESSES {
             self.known = HashTable::new();
         }
         let known = KnownAddress { ip: address.ip.0, space, place };
-        self.known.insert_unique(hash(known.ip, space), known, |known| hash(known.ip, known.space));
+        let keys = self.keys;
+        self.known.insert_unique(keys.pair(known.ip, space), known, |known| keys.pair(known.ip, known.space));
         place
+    }
+
+    fn of_address(&mut self, address: Address, spaces: &AddressSpaces) -> ResolvedAddress {
+        let Address { ip, mode, returns } = address;
+        // A call that never returns may be the last thing in its function. The kernel's chains hold interrupted places
+        // among the calls, so there the address is used unchanged.
+        let returns = returns && mode == Mode::User;
+        let inside = if returns { ProcessAddress(ip.0.wrapping_sub(1)) } else { ip };
+        let [of_kernel, of_user] = &mut self.last;
+        let map = match mode {
+            Mode::Kernel => find(of_kernel, &spaces.kernel, inside),
+            Mode::User => find(of_user, &spaces.user, inside),
+            Mode::Other => None,
+        };
+        let (object, offset) = match (map, spaces.core) {
+            (Some(map), _) => (map.object, map.offset_of(inside)),
+            (None, Some(core)) if mode == Mode::Kernel => (core, inside.without_file()),
+            (None, _) => (ObjectId::NONE, inside.without_file()),
+        };
+        ResolvedAddress { object, offset, returns, mapped: map.is_some() }
     }
 }
 
-fn of_address(address: Address, spaces: &AddressSpaces) -> ResolvedAddress {
-    let Address { ip, mode, returns } = address;
-    // A call that never returns may be the last thing in its function. The kernel's chains hold interrupted places
-    // among the calls, so there the address is used unchanged.
-    let returns = returns && mode == Mode::User;
-    let inside = if returns { ProcessAddress(ip.0.wrapping_sub(1)) } else { ip };
-    let map = match mode {
-        Mode::Kernel => spaces.kernel.find(inside),
-        Mode::User => spaces.user.find(inside),
-        Mode::Other => None,
-    };
-    let (object, offset) = match (map, spaces.core) {
-        (Some(map), _) => (map.object, map.offset_of(inside)),
-        (None, Some(core)) if mode == Mode::Kernel => (core, inside.without_file()),
-        (None, _) => (ObjectId::NONE, inside.without_file()),
-    };
-    ResolvedAddress { object, offset, returns, mapped: map.is_some() }
+/// The mapping that an address lies in, which is looked for where it is not the last one.
+fn find(last: &mut Option<(u64, Map)>, space: &AddressSpace, address: ProcessAddress) -> Option<Map> {
+    let holds =
+        |(version, map): &(u64, Map)| *version == space.version && (map.start..map.end).contains(&address);
+    if !last.as_ref().is_some_and(holds) {
+        *last = Some((space.version, *space.find(address)?));
+    }
+    last.map(|(_, map)| map)
 }
 
 /// The addresses between the marks of a recorded chain.

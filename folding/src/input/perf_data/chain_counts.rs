@@ -4,11 +4,13 @@
 //! So a hash alone identifies a chain, 96 bits of XXH3: of 100 million different chains two have the same one with a
 //! probability of less than 1e-12.
 
-use crate::intern::SPREAD;
+use crate::intern::{self, SPREAD};
 use crate::runs::Runs;
 use crate::weights::{SampleTotals, SampleWeight};
 use hashbrown::HashTable;
-use xxhash_rust::xxh3::xxh3_128;
+use std::array;
+use std::sync::LazyLock;
+use xxhash_rust::xxh3::xxh3_128_with_secret;
 
 /// A chain in one context, and what it weighs.
 pub struct CountedChain {
@@ -30,12 +32,25 @@ struct PendingSample {
     sample: SampleWeight,
 }
 
+/// What chains are hashed with: other bytes in each process, so that the author of a recording cannot work out which are taken for
+/// the same.
+static SECRET: LazyLock<[u8; 192]> = LazyLock::new(|| {
+    let words: [[u8; 8]; 24] = array::from_fn(|_| intern::random().to_le_bytes());
+    array::from_fn(|at| words[at / 8][at % 8])
+});
+
 /// Samples that wait to be counted, with their chains.
-#[derive(Default)]
 pub struct SampleBatch {
     pending: Vec<PendingSample>,
     /// Their chains, one behind the other.
     chains: Vec<u8>,
+    secret: &'static [u8; 192],
+}
+
+impl Default for SampleBatch {
+    fn default() -> Self {
+        Self { pending: Vec::new(), chains: Vec::new(), secret: &SECRET }
+    }
 }
 
 impl SampleBatch {
@@ -43,7 +58,8 @@ impl SampleBatch {
     #[inline]
     pub fn take(&mut self, context: u32, chain: &[u8], sample: SampleWeight) {
         self.chains.extend_from_slice(chain);
-        self.pending.push(PendingSample { hash: xxh3_128(chain), context, end: self.chains.len(), sample });
+        let hash = xxh3_128_with_secret(chain, self.secret);
+        self.pending.push(PendingSample { hash, context, end: self.chains.len(), sample });
     }
 
     pub fn len(&self) -> usize {

@@ -27,6 +27,8 @@ pub struct ContextCache {
     generation: u64,
     /// By the number of the event.
     totals: Vec<EventTotals>,
+    /// What was counted of events under names that they had before.
+    renamed: Vec<EventTotals>,
     weight: Weight,
     slice: Option<NonZeroU64>,
     /// Each sample's time is asked for.
@@ -39,6 +41,7 @@ impl Default for ContextCache {
             last: [None; THREADS],
             generation: 0,
             totals: Vec::new(),
+            renamed: Vec::new(),
             weight: Weight::default(),
             slice: None,
             by_time: false,
@@ -49,8 +52,13 @@ impl Default for ContextCache {
 impl ContextCache {
     pub fn reset(&mut self, attrs: &[Attr], options: &Options) {
         self.invalidate();
-        // In a pipe, the name of an event may come after the event itself.
-        self.totals.retain(|totals| totals.tally.samples > 0);
+        // In a pipe, the name of an event may come after the event itself, or after samples of it.
+        for (totals, attr) in
+            self.totals.iter_mut().zip(attrs).filter(|(totals, attr)| totals.raw != attr.name)
+        {
+            let before = std::mem::replace(totals, EventTotals::new(&attr.name, true, (0, 0)));
+            self.renamed.extend(Some(before).filter(|before| before.tally.samples > 0));
+        }
         let more = attrs.iter().skip(self.totals.len());
         self.totals.extend(more.map(|attr| EventTotals::new(&attr.name, true, (0, 0))));
         (self.weight, self.slice) = (options.weight, options.slice);
@@ -91,7 +99,9 @@ impl ContextCache {
 
     /// Adds what was counted here to the collector's totals.
     pub fn report_totals(&mut self, collector: &mut Collector) {
-        for totals in self.totals.drain(..).filter(|totals| totals.tally.samples > 0) {
+        for totals in
+            self.renamed.drain(..).chain(self.totals.drain(..)).filter(|totals| totals.tally.samples > 0)
+        {
             collector.count_passed(&totals);
         }
     }

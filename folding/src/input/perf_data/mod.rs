@@ -39,9 +39,12 @@ use perfdata::reader::stream::{Record, Stream};
 use state::State;
 use std::io::{Read, SeekFrom};
 use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of records that are worth putting in order.
 const PIECE: usize = 1 << 18;
+/// Events and ids that are looked at again because more of them are told between samples.
+const RETOLD: usize = 1 << 22;
 /// Blocks read ahead.
 const AHEAD: usize = 4;
 
@@ -54,6 +57,10 @@ pub fn is_recording(head: &[u8]) -> bool {
 pub struct PerfData {
     header: Header,
     state: State,
+    /// The events are not those of the header any more.
+    stale: bool,
+    /// How many events and ids were taken from the header so far.
+    retold: usize,
     /// Where records that are no samples keep their time, from their end.
     time_from_end: usize,
     /// Where samples keep theirs, from their beginning, if all are of one event.
@@ -69,6 +76,8 @@ impl PerfData {
         Self {
             header: Header::default(),
             state: State::new(symbols, threads),
+            stale: true,
+            retold: 0,
             time_from_end: 0,
             sample_time: None,
             sorter: RecordSorter::in_pieces(PIECE),
@@ -125,9 +134,17 @@ impl PerfData {
         }
         let (full, take) = sync_channel(AHEAD);
         let (give, empty) = channel();
-        let input = Input::<F>::Ahead(BlockReader { full: take, empty: give });
-        let here = || self.read_records(Stream::new(input, offset, limit), collector);
-        threads::beside("read", [move || read_all(file, &full, &empty)], here).0
+        let file = &Mutex::new(Some(file));
+        let taken = || file.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ahead = move || taken().map_or((), |file| read_all(file, &full, &empty));
+        let here = |running| {
+            let input = match if running == 0 { taken() } else { None } {
+                Some(file) => Input::Here(file),
+                None => Input::Ahead(BlockReader { full: take, empty: give }),
+            };
+            self.read_records(Stream::new(input, offset, limit), collector)
+        };
+        threads::beside("read", [ahead], here).0
     }
 
     fn read_records<R: Read>(
@@ -135,16 +152,23 @@ impl PerfData {
         mut stream: Stream<R>,
         collector: &mut Collector,
     ) -> Result<(), Error> {
-        self.prepare(collector);
+        self.prepare(collector)?;
         loop {
             match stream.next(self.sorter.needed()) {
-                Ok(Some(record)) => self.record(&stream, record, collector)?,
+                Ok(Some(record)) => {
+                    self.record(&stream, record, collector)?;
+                    // What waits must not keep all that follows it.
+                    self.sorter.tidy(stream.held(self.sorter.needed()), |place| stream.body(place));
+                }
                 Ok(None) => break,
                 Err(broken) => {
                     collector.cut_short(format!("byte {}: {}", broken.offset, broken.why));
                     break;
                 }
             }
+        }
+        if self.stale {
+            self.prepare(collector)?;
         }
         let state = &mut self.state;
         self.sorter.finish(|place| stream.body(place), |record| state.ordered(record, collector))?;
@@ -153,7 +177,15 @@ impl PerfData {
     }
 
     /// Once the events are known.
-    fn prepare(&mut self, collector: &Collector) {
+    fn prepare(&mut self, collector: &Collector) -> Result<(), Error> {
+        self.stale = false;
+        self.retold += self.header.attrs.len() + self.header.ids.len();
+        if self.retold > RETOLD + self.header.ids.len() {
+            return Err(Error::partial(format!(
+                "the recording is damaged: it tells its {} events again and again between their samples",
+                self.header.attrs.len()
+            )));
+        }
         let attrs = &self.header.attrs;
         self.time_from_end = attrs.first().map_or(0, Attr::time_from_end);
         self.sample_time = match &attrs[..] {
@@ -162,6 +194,7 @@ impl PerfData {
         };
         self.sorter.let_samples_overtake(matches!(&attrs[..], [only] if !only.reads_counters()));
         self.state.prepare(&mut self.header, collector.options());
+        Ok(())
     }
 
     /// One record, in the order of the file.
@@ -180,6 +213,9 @@ impl PerfData {
             return Ok(());
         }
         if kind < kind::FIRST_OF_PERF {
+            if self.stale {
+                self.prepare(collector)?;
+            }
             let time = self.time(kind, body);
             if time == 0 || time == u64::MAX {
                 return self.state.ordered(SortedRecord { kind, misc, body: whole }, collector);
@@ -191,7 +227,11 @@ impl PerfData {
             }
         }
         match kind {
-            kind::HEADER_ATTR => self.header.attr_record(body),
+            kind::HEADER_ATTR => {
+                self.header
+                    .attr_record(body)
+                    .map_err(|why| Error::partial(format!("the recording is damaged: {why}")))?;
+            }
             kind::EVENT_UPDATE => self.header.event_update(body),
             kind::BUILD_ID => {
                 self.header.build_id(misc, body);
@@ -206,14 +246,12 @@ impl PerfData {
             }
             kind::FINISHED_ROUND | ..kind::FIRST_OF_PERF => {
                 let state = &mut self.state;
-                let bytes_of = |place| stream.body(place);
-                self.sorter.round(bytes_of, |record| state.ordered(record, collector))?;
-                self.sorter.tidy(stream.held(self.sorter.needed()), bytes_of);
+                self.sorter.round(|place| stream.body(place), |record| state.ordered(record, collector))?;
                 return Ok(());
             }
             _ => return Ok(()),
         }
-        self.prepare(collector);
+        self.stale = true;
         Ok(())
     }
 

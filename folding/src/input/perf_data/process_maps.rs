@@ -5,6 +5,7 @@ use crate::intern::IntMap;
 use crate::symbols::{DeviceInode, ObjectId, Symbols, UserMapping};
 use perfdata::format::{PROTECTION_EXECUTE, ksymbol, misc};
 use perfdata::reader::bytes::ByteReader;
+use rpds::RedBlackTreeMapSync;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -27,40 +28,52 @@ impl Map {
     }
 }
 
-/// The code mapped in one process, or in the kernel.
-#[derive(Clone, Default)]
+/// The code mapped in one process, or in the kernel. Samples keep the version that they were taken in; it shares all but the
+/// change with the one before.
+#[derive(Clone)]
 pub struct AddressSpace {
-    maps: Arc<Vec<Map>>,
+    /// By their starts.
+    maps: RedBlackTreeMapSync<ProcessAddress, Map>,
     /// Changes whenever the maps do; equal versions mean equal maps.
     pub version: u64,
 }
 
+impl Default for AddressSpace {
+    fn default() -> Self {
+        Self { maps: RedBlackTreeMapSync::new_sync(), version: 0 }
+    }
+}
+
 impl AddressSpace {
     pub fn find(&self, address: ProcessAddress) -> Option<&Map> {
-        let after = self.maps.partition_point(|map| map.start <= address);
-        self.maps[..after].last().filter(|map| address < map.end)
+        self.maps.range(..=address).next_back().map(|(_, map)| map).filter(|map| address < map.end)
     }
 
-    pub fn maps(&self) -> &[Map] {
-        &self.maps
+    /// In the order of their addresses.
+    pub fn maps(&self) -> impl ExactSizeIterator<Item = &Map> {
+        self.maps.values()
     }
 
     /// Maps a range; what it covers of older ones goes.
     fn insert(&mut self, map: Map, version: u64) {
         self.version = version;
-        let maps = Arc::make_mut(&mut self.maps);
-        let first = maps.partition_point(|old| old.end <= map.start);
-        let last = first + maps[first..].partition_point(|old| old.start < map.end);
-        let left = maps[first..last].first().filter(|old| old.start < map.start);
-        let left = left.map(|old| Map { end: map.start, ..*old });
-        let right = maps[first..last].last().filter(|old| old.end > map.end);
-        let right = right.map(|old| Map { start: map.end, ..*old });
-        maps.splice(first..last, left.into_iter().chain([map]).chain(right));
+        while let Some(&old) =
+            self.maps.range(..map.end).next_back().map(|(_, old)| old).filter(|old| old.end > map.start)
+        {
+            self.maps.remove_mut(&old.start);
+            if old.end > map.end {
+                self.maps.insert_mut(map.end, Map { start: map.end, ..old });
+            }
+            if old.start < map.start {
+                self.maps.insert_mut(old.start, Map { end: map.start, ..old });
+            }
+        }
+        self.maps.insert_mut(map.start, map);
     }
 
     fn remove(&mut self, start: ProcessAddress, version: u64) {
         self.version = version;
-        Arc::make_mut(&mut self.maps).retain(|map| map.start != start);
+        self.maps.remove_mut(&start);
     }
 }
 

@@ -88,8 +88,11 @@ impl SampleBatcher {
     }
 
     fn dispatch(&mut self) {
-        if self.with_helper {
-            let helper = self.helper.get_or_insert_with(|| Helper::start(Arc::clone(&self.chains)));
+        if self.helper.is_none() && self.with_helper {
+            self.helper = Helper::start(Arc::clone(&self.chains));
+            self.with_helper = self.helper.is_some();
+        }
+        if let Some(helper) = &self.helper {
             let Some(numbers) = helper.take(&mut self.batch) else { return self.count_here() };
             self.numbers = self.numbers.max(numbers);
         } else {
@@ -149,7 +152,7 @@ struct Helper {
 }
 
 impl Helper {
-    fn start(chains: Arc<Mutex<Chains>>) -> Self {
+    fn start(chains: Arc<Mutex<Chains>>) -> Option<Self> {
         let (full, batches) = sync_channel::<SampleBatch>(AHEAD);
         let (give_back, empty) = channel();
         let thread = Background::start("count", move || {
@@ -158,8 +161,8 @@ impl Helper {
                 // The last ones are not reused.
                 let _ = give_back.send((batch, numbers));
             }
-        });
-        Self { full, empty, thread }
+        })?;
+        Some(Self { full, empty, thread })
     }
 
     /// Takes a batch and gives an empty one, unless the queue is full; returns how many numbers the chains took.

@@ -62,7 +62,7 @@ impl State {
 
     /// Takes what is known of the events.
     pub fn prepare(&mut self, header: &mut Header, options: &collector::Options) {
-        self.events = EventIds::new(&header.attrs);
+        self.events = EventIds::new(header);
         self.cpus = header.cpus;
         if !header.arch.is_empty() {
             self.tracker.machine_of_stacks = unwind::Machine::of_name(&header.arch);

@@ -17,8 +17,11 @@ use perfdata::reader::event_ids::EventIds;
 use perfdata::reader::sample::SampleRecord;
 use std::sync::Arc;
 
-/// Address spaces whose unwind tables are kept ready.
+/// Address spaces whose unwind tables are kept ready, and mappings and functions in all of these.
 const SPACES: usize = 64;
+const KEPT: usize = 1 << 16;
+/// The same of all that are made: those of a process are made again whenever it has mapped another file.
+const MADE: usize = 1 << 23;
 
 /// Who is there when a sample is taken, and where it is counted.
 pub struct Tracker {
@@ -32,7 +35,17 @@ pub struct Tracker {
     walk_pool: Option<WalkPool>,
     /// Whose stacks are walked.
     pub machine_of_stacks: Option<unwind::Machine>,
-    tables: IntMap<u64, Arc<UnwindTables>>,
+    tables: TableCache,
+}
+
+/// Unwind tables by the versions of the maps.
+#[derive(Default)]
+struct TableCache {
+    known: IntMap<u64, Arc<UnwindTables>>,
+    /// The size of those.
+    size: usize,
+    /// The size of all that were made.
+    made: usize,
 }
 
 /// A sample's record, taken apart.
@@ -54,13 +67,13 @@ impl Tracker {
             builder: if threads > 1 { ChainBuilder::with_helper() } else { ChainBuilder::default() },
             walk_pool: None,
             machine_of_stacks: unwind::Machine::own(),
-            tables: IntMap::default(),
+            tables: TableCache::default(),
         }
     }
 
     /// Names what was counted.
     pub fn finish(&mut self, collector: &mut Collector) {
-        let Tracker { contexts, builder, walk_pool, symbols, threads, .. } = self;
+        let Tracker { contexts, builder, walk_pool, symbols, threads, tables, .. } = self;
         contexts.report_totals(collector);
         let mut all = std::mem::take(builder).chains();
         for chains in walk_pool.take().map_or_else(Vec::new, WalkPool::finish) {
@@ -69,6 +82,12 @@ impl Tracker {
         naming::name(all, symbols, collector, *threads);
         for note in symbols.notes() {
             collector.note(note);
+        }
+        if tables.made >= MADE {
+            collector.note(format!(
+                "files were mapped too often, or too many: after {MADE} mappings and functions in new unwind tables, copied \
+                 stacks were followed by their frame pointers alone"
+            ));
         }
     }
 
@@ -163,7 +182,7 @@ impl Tracker {
         let &ParsedSample { event, weighed_sample, body } = recorded;
         let space =
             weighed_sample.sample.pid.and_then(|pid| self.processes.space(pid)).unwrap_or(&self.no_space);
-        let tables = tables(space, machine, &mut self.tables, &mut self.symbols);
+        let tables = self.tables.of(space, machine, &mut self.symbols);
         // Where records have to be copied for another thread, one walker gains nothing.
         let walkers = self.threads.saturating_sub(1);
         let kept = if walkers > 0 { body.kept() } else { None };
@@ -191,19 +210,31 @@ impl Tracker {
     }
 }
 
-/// The unwind tables of a process, made when its maps are new.
-fn tables<'t>(
-    space: &AddressSpace,
-    machine: unwind::Machine,
-    known: &'t mut IntMap<u64, Arc<UnwindTables>>,
-    symbols: &mut Symbols,
-) -> &'t Arc<UnwindTables> {
-    if known.len() >= SPACES && !known.contains_key(&space.version) {
-        known.clear();
+impl TableCache {
+    /// The unwind tables of a process, made when its maps are new.
+    fn of(
+        &mut self,
+        space: &AddressSpace,
+        machine: unwind::Machine,
+        symbols: &mut Symbols,
+    ) -> &Arc<UnwindTables> {
+        if !self.known.contains_key(&space.version) {
+            let mut files = if self.made < MADE { mapped_files(space, symbols) } else { Vec::new() };
+            let size = files.iter().map(unwind::MappedObject::size).sum();
+            self.made = self.made.saturating_add(size);
+            if size > KEPT {
+                (files, self.made) = (Vec::new(), MADE);
+            }
+            let tables = UnwindTables::new(machine, files);
+            if self.known.len() >= SPACES || self.size + size > KEPT {
+                self.known.clear();
+                self.size = 0;
+            }
+            self.size += size;
+            self.known.insert(space.version, Arc::new(tables));
+        }
+        &self.known[&space.version]
     }
-    known
-        .entry(space.version)
-        .or_insert_with(|| Arc::new(UnwindTables::new(machine, mapped_files(space, symbols))))
 }
 
 /// The files of a process, for the unwinder.
@@ -213,5 +244,5 @@ fn mapped_files(space: &AddressSpace, symbols: &mut Symbols) -> Vec<unwind::Mapp
             symbols.unwind(map.object, map.offset_of(map.start)..map.offset_of(map.end))?;
         Some(unwind::MappedObject { range: map.start..map.end, first, sections })
     };
-    space.maps().iter().filter_map(mapped).collect()
+    space.maps().filter_map(mapped).collect()
 }

@@ -17,6 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of records that one thread takes at once.
 const BATCH: usize = 1 << 20;
+/// Mappings of a process whose unwind tables count as bytes of a batch, and how many each takes: where mappings change all the time,
+/// every sample has tables of its own.
+const LARGE_TABLES: usize = 1 << 10;
+const OF_MAPPING: usize = 1 << 10;
 /// Batches that wait for a thread, for each.
 const AHEAD: usize = 2;
 
@@ -119,10 +123,12 @@ impl WalkPool {
             let (batches, give_back, counted) = (Arc::clone(&batches), give_back.clone(), counted.clone());
             Background::start("walk", move || work(batches, give_back, counted))
         };
-        let threads = (0..threads).map(spawn).collect();
+        let threads: Vec<_> = (0..threads).filter_map(spawn).collect();
+        // Without any, all is counted in this thread.
+        let full = (!threads.is_empty()).then_some(full);
         Self {
             batch: WalkBatch::default(),
-            full: Some(full),
+            full,
             empty,
             chains,
             threads,
@@ -139,7 +145,7 @@ impl WalkPool {
         body: SharedBody,
         context: SampleContext,
     ) {
-        let len = body.bytes().len();
+        let len = body.bytes().len() + self.kept_tables(&context.tables);
         self.batch_of(attrs).jobs.push(WalkJob { sample, context, body: QueuedBody::SharedBody(body) });
         self.added(len);
     }
@@ -152,12 +158,20 @@ impl WalkPool {
         body: &[u8],
         context: SampleContext,
     ) {
+        let len = body.len() + self.kept_tables(&context.tables);
         let batch = self.batch_of(attrs);
         let start = batch.copied.len();
         batch.copied.extend_from_slice(body);
         let copied = QueuedBody::Copied(start..batch.copied.len());
         batch.jobs.push(WalkJob { sample, context, body: copied });
-        self.added(body.len());
+        self.added(len);
+    }
+
+    /// Bytes of large tables that the batch keeps from now on.
+    fn kept_tables(&self, tables: &Arc<UnwindTables>) -> usize {
+        let before = self.batch.jobs.last().map(|job| &job.context.tables);
+        let kept = before.is_some_and(|before| Arc::ptr_eq(before, tables));
+        if kept || tables.size < LARGE_TABLES { 0 } else { tables.size * OF_MAPPING }
     }
 
     /// The batch at hand, which is one of these events.
@@ -185,8 +199,11 @@ impl WalkPool {
         next.attrs = Arc::clone(&self.batch.attrs);
         let batch = std::mem::replace(&mut self.batch, next);
         // No receiver means that every thread panicked, which `finish` finds out.
-        if let Some(Err(TrySendError::Full(mut batch))) = self.full.as_ref().map(|full| full.try_send(batch))
-        {
+        let left = match &self.full {
+            Some(full) => full.try_send(batch).err(),
+            None => Some(TrySendError::Full(batch)),
+        };
+        if let Some(TrySendError::Full(mut batch)) = left {
             // The others have enough to do for now.
             batch.count(&mut self.own);
             self.spare = Some(batch);

@@ -1,7 +1,7 @@
 //! A walk through the entries of a unit.
 
 use super::lookup::InlineLookup;
-use super::sections::{self, UnitHeader};
+use super::sections::{self, Descriptions, UnitHeader};
 use crate::unwind::DwarfSlice;
 use gimli::{
     Abbreviation, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, Error, RangeListsOffset, Unit,
@@ -14,6 +14,10 @@ use std::rc::Rc;
 
 /// How often a name may be looked for in yet another entry.
 const REFERRALS: usize = 16;
+/// Attributes of an entry that are passed over uncounted: compilers write some 20.
+const MANY: usize = 64;
+/// Bytes of a name that count as an attribute.
+const NAME_STEP: usize = 8;
 
 /// The units of one file.
 pub struct Units<'a> {
@@ -22,25 +26,37 @@ pub struct Units<'a> {
     pub headers: Vec<UnitHeader<'a>>,
     /// Units that others refer to.
     referred: RefCell<HashMap<usize, Option<Rc<Unit<DwarfSlice<'a>>>>>>,
+    descriptions: Descriptions,
     shared: Option<Box<Units<'a>>>,
 }
 
 impl<'a> Units<'a> {
     pub fn new(dwarf: Dwarf<DwarfSlice<'a>>, shared: Option<Dwarf<DwarfSlice<'a>>>) -> Self {
         let headers = sections::headers(&dwarf);
+        let descriptions = Descriptions::of(&headers);
         let shared = shared.map(|dwarf| Box::new(Self::new(dwarf, None)));
-        Self { dwarf, headers, referred: RefCell::default(), shared }
+        Self { dwarf, headers, referred: RefCell::default(), descriptions, shared }
+    }
+
+    /// A unit, opened.
+    pub fn unit(&self, header: UnitHeader<'a>, lookup: &mut InlineLookup) -> Option<Unit<DwarfSlice<'a>>> {
+        let abbreviations = self.descriptions.read(&self.dwarf, &header, lookup)?;
+        let mut first = header.entries_raw(&abbreviations, None).ok()?;
+        lookup.step(1 + first.read_abbreviation().ok()??.attributes().len()).ok()?;
+        sections::unit(&self.dwarf, header, abbreviations)
     }
 
     /// The unit that contains an offset of the section, and the offset in the unit.
-    fn at(&self, offset: DebugInfoOffset) -> Option<(Rc<Unit<DwarfSlice<'a>>>, UnitOffset)> {
+    fn at(
+        &self,
+        offset: DebugInfoOffset,
+        lookup: &mut InlineLookup,
+    ) -> Option<(Rc<Unit<DwarfSlice<'a>>>, UnitOffset)> {
         let after = self.headers.partition_point(|header| start(header) <= offset.0);
         let header = self.headers[..after].last()?;
         let unit_offset = offset.to_unit_offset(header)?;
         let mut referred = self.referred.borrow_mut();
-        let unit = referred
-            .entry(start(header))
-            .or_insert_with(|| sections::unit(&self.dwarf, *header).map(Rc::new));
+        let unit = referred.entry(start(header)).or_insert_with(|| self.unit(*header, lookup).map(Rc::new));
         Some((Rc::clone(unit.as_ref()?), unit_offset))
     }
 }
@@ -65,19 +81,23 @@ struct DieCursor<'u, 'a>(EntriesRaw<'u, DwarfSlice<'a>>);
 
 impl<'u> DieCursor<'u, '_> {
     /// The next entry with code below this depth; `None` where there is none before the entries rise to it.
-    fn next(&mut self, above: isize) -> Result<Option<DieEntry<'u>>, Error> {
+    fn next(&mut self, above: isize, lookup: &mut InlineLookup) -> Result<Option<DieEntry<'u>>, Error> {
         let mut lowest = isize::MAX;
         while self.0.next_depth() > above && !self.0.is_empty() {
             let (offset, depth) = (self.0.next_offset(), self.0.next_depth());
             let Some(shape) = self.0.read_abbreviation()? else { continue };
             lowest = lowest.min(depth);
+            let attributes = shape.attributes();
+            if attributes.len() > MANY {
+                lookup.step(attributes.len())?;
+            }
             // Declarations say nothing of code.
-            let has = |name| shape.attributes().iter().any(|form| form.name() == name);
+            let has = |name| attributes.iter().any(|form| form.name() == name);
             match shape.tag() {
                 gimli::DW_TAG_subprogram if has(gimli::DW_AT_low_pc) || has(gimli::DW_AT_ranges) => {}
                 gimli::DW_TAG_inlined_subroutine => {}
                 _ => {
-                    self.0.skip_attributes(shape.attributes())?;
+                    self.0.skip_attributes(attributes)?;
                     continue;
                 }
             }
@@ -117,7 +137,7 @@ impl<'u, 'a> UnitReader<'u, 'a> {
         let mut left = of_unit.len();
         let mut here = Vec::new();
         while left > 0 {
-            let Some(entry) = cursor.next(isize::MIN)? else { break };
+            let Some(entry) = cursor.next(isize::MIN, found)? else { break };
             if entry.inlined {
                 // Of a function that none of the addresses is in.
                 cursor.skip_attributes(&entry)?;
@@ -147,12 +167,12 @@ impl<'u, 'a> UnitReader<'u, 'a> {
         // The depths of the inlined functions around the entry.
         let mut around: Vec<isize> = Vec::new();
         let mut inner = Vec::new();
-        while let Some(entry) = cursor.next(function)? {
+        while let Some(entry) = cursor.next(function, found)? {
             around.truncate(around.partition_point(|&outer| outer < entry.lowest));
             if !entry.inlined {
                 // A function within a function has code of its own.
                 cursor.skip_attributes(&entry)?;
-                while let Some(entry) = cursor.next(entry.depth)? {
+                while let Some(entry) = cursor.next(entry.depth, found)? {
                     cursor.skip_attributes(&entry)?;
                 }
                 continue;
@@ -161,7 +181,7 @@ impl<'u, 'a> UnitReader<'u, 'a> {
             // An address is in an inlined function only if it is in those around it.
             inner.retain(|&index| found.inlined.chains[index].len() == around.len());
             if !inner.is_empty() {
-                let name = self.called(entry.offset, &attributes, found);
+                let name = self.called(entry.offset, &attributes, found)?;
                 inner.iter().for_each(|&index| found.inlined.chains[index].push(name));
             }
             if entry.shape.has_children() {
@@ -177,12 +197,12 @@ impl<'u, 'a> UnitReader<'u, 'a> {
         cursor: &mut DieCursor<'u, 'a>,
         entry: &DieEntry,
         some: &[usize],
-        found: &InlineLookup,
+        found: &mut InlineLookup,
         held: &mut Vec<usize>,
     ) -> Result<Attributes<'a>, Error> {
         held.clear();
-        let attributes = self.attributes(&mut cursor.0, entry.shape)?;
-        self.ranges(&attributes, |range| held.extend_from_slice(found.within(some, &range)))?;
+        let attributes = self.attributes(&mut cursor.0, entry.shape, found)?;
+        self.ranges(&attributes, |range| found.within(some, &range, held))?;
         held.sort_unstable();
         held.dedup();
         Ok(attributes)
@@ -192,7 +212,9 @@ impl<'u, 'a> UnitReader<'u, 'a> {
         &self,
         entries: &mut EntriesRaw<DwarfSlice<'a>>,
         entry: &Abbreviation,
+        lookup: &mut InlineLookup,
     ) -> Result<Attributes<'a>, Error> {
+        lookup.step(entry.attributes().len())?;
         let Units { dwarf, .. } = self.units;
         let mut found = Attributes::default();
         for &form in entry.attributes() {
@@ -219,25 +241,33 @@ impl<'u, 'a> UnitReader<'u, 'a> {
         Ok(found)
     }
 
-    fn ranges(&self, attributes: &Attributes, mut each: impl FnMut(Range<u64>)) -> Result<(), Error> {
+    fn ranges(
+        &self,
+        attributes: &Attributes,
+        mut each: impl FnMut(Range<u64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if let Some(offset) = attributes.ranges {
             let mut ranges = self.units.dwarf.ranges(self.unit, offset)?;
             while let Some(range) = ranges.next()? {
-                if range.begin != 0 && range.begin < range.end {
-                    each(range.begin..range.end);
-                }
+                // Also of those that hold nothing the list may be without end.
+                each(if range.begin == 0 { 0..0 } else { range.begin..range.end })?;
             }
         } else if let Some(low) = attributes.low.filter(|&low| low != 0) {
             let high = attributes.high.or_else(|| low.checked_add(attributes.size?));
             if let Some(high) = high.filter(|&high| low < high) {
-                each(low..high);
+                each(low..high)?;
             }
         }
         Ok(())
     }
 
     /// The number of an inlined function's name; one without a name has an empty one.
-    fn called(&self, offset: UnitOffset, attributes: &Attributes<'a>, found: &mut InlineLookup) -> u32 {
+    fn called(
+        &self,
+        offset: UnitOffset,
+        attributes: &Attributes<'a>,
+        found: &mut InlineLookup,
+    ) -> Result<u32, Error> {
         // Most places of one function refer to one entry.
         let (kind, origin) = match attributes.origin {
             Some(AttributeValue::UnitRef(origin)) => (0, origin.0),
@@ -247,38 +277,51 @@ impl<'u, 'a> UnitReader<'u, 'a> {
         };
         let key = (origin as u64) << 2 | kind;
         if let Some(&known) = found.names_of_unit.get(&key) {
-            return known;
+            return Ok(known);
         }
-        let name = self.name(attributes, REFERRALS);
-        let id = found.name(name.map_or(&b""[..], |name| name.slice()));
+        let name = self.name(attributes, REFERRALS, found);
+        let name = name.map_or(&b""[..], |name| name.slice());
+        // Each may be a part of one long text.
+        found.step(name.len() / NAME_STEP)?;
+        let id = found.name(name);
         found.names_of_unit.insert(key, id);
-        id
+        Ok(id)
     }
 
-    fn name(&self, attributes: &Attributes<'a>, referrals: usize) -> Option<DwarfSlice<'a>> {
+    fn name(
+        &self,
+        attributes: &Attributes<'a>,
+        referrals: usize,
+        lookup: &mut InlineLookup,
+    ) -> Option<DwarfSlice<'a>> {
         let text = |name: Option<AttributeValue<_>>| self.units.dwarf.attr_string(self.unit, name?).ok();
-        let referred = || {
+        let mut referred = || {
             let referrals = referrals.checked_sub(1)?;
             match attributes.origin? {
-                AttributeValue::UnitRef(offset) => self.name_at(offset, referrals),
+                AttributeValue::UnitRef(offset) => self.name_at(offset, referrals, lookup),
                 AttributeValue::DebugInfoRef(offset) => {
-                    let (unit, offset) = self.units.at(offset)?;
-                    UnitReader { units: self.units, unit: &unit }.name_at(offset, referrals)
+                    let (unit, offset) = self.units.at(offset, lookup)?;
+                    UnitReader { units: self.units, unit: &unit }.name_at(offset, referrals, lookup)
                 }
                 AttributeValue::DebugInfoRefSup(offset) => {
                     let units = self.units.shared.as_deref()?;
-                    let (unit, offset) = units.at(offset)?;
-                    UnitReader { units, unit: &unit }.name_at(offset, referrals)
+                    let (unit, offset) = units.at(offset, lookup)?;
+                    UnitReader { units, unit: &unit }.name_at(offset, referrals, lookup)
                 }
                 _ => None,
             }
         };
-        text(attributes.linkage_name).or_else(referred).or_else(|| text(attributes.name))
+        text(attributes.linkage_name).or_else(&mut referred).or_else(|| text(attributes.name))
     }
 
-    fn name_at(&self, offset: UnitOffset, referrals: usize) -> Option<DwarfSlice<'a>> {
+    fn name_at(
+        &self,
+        offset: UnitOffset,
+        referrals: usize,
+        lookup: &mut InlineLookup,
+    ) -> Option<DwarfSlice<'a>> {
         let mut entries = self.unit.entries_raw(Some(offset)).ok()?;
         let entry = entries.read_abbreviation().ok()??;
-        self.name(&self.attributes(&mut entries, entry).ok()?, referrals)
+        self.name(&self.attributes(&mut entries, entry, lookup).ok()?, referrals, lookup)
     }
 }

@@ -1,21 +1,25 @@
 //! The debug sections of files, and the units in them.
 
+use super::lookup::InlineLookup;
 use crate::budget::Budget;
-use crate::regular;
+use crate::regular::{self, PartsOfFile};
 use crate::symbols::debug_size::{debug_size, is_useless};
 use crate::symbols::elf::{DEBUG_ROOT, Elf, build_id_path};
 use crate::unwind::DwarfSlice;
 use gimli::{
-    AttributeValue, Dwarf, DwarfPackage, DwarfPackageSections, DwarfSections, DwoId, EndianSlice,
-    LittleEndian, SectionId, Unit,
+    Abbreviations, AttributeValue, DebugAbbrev, DebugAbbrevOffset, Dwarf, DwarfPackage, DwarfPackageSections,
+    DwarfSections, DwoId, EndianSlice, LittleEndian, Section, SectionId, Unit,
 };
 use libdeflater::Decompressor;
-use object::read::{CompressedData, CompressionFormat, File, ReadCache, ReadRef};
+use object::read::{CompressedData, CompressionFormat, File, ReadRef};
 use object::{Object, ObjectSection};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub type UnitHeader<'a> = gimli::UnitHeader<DwarfSlice<'a>>;
 
@@ -26,8 +30,8 @@ impl DebugSections {
     /// Those of a file, and where that of the sections it shares with others is (dwz).
     pub fn read(path: &Path) -> Option<(Self, Option<PathBuf>)> {
         let source = regular::open(path).ok()?;
-        let cache = ReadCache::new(&source);
-        let file = File::parse(&cache).ok()?;
+        let parts = PartsOfFile::of(source.try_clone().ok()?);
+        let file = File::parse(&parts).ok()?;
         let sections = Self::load(&file, &source, |id| Some(id.name()))?;
         Some((sections, shared_file(&file, path)))
     }
@@ -35,8 +39,8 @@ impl DebugSections {
     /// Those of a file of split units (`.dwo`), if they fit into what is left of the budget; they are dropped with the unit.
     pub fn split(path: &Path, budget: &Budget) -> Option<Self> {
         let source = regular::open(path).ok()?;
-        let cache = ReadCache::new(&source);
-        let file = File::parse(&cache).ok()?;
+        let parts = PartsOfFile::of(source.try_clone().ok()?);
+        let file = File::parse(&parts).ok()?;
         let _share = budget.take_of(source.metadata().ok()?.len(), debug_size(&file))?;
         Self::load(&file, &source, SectionId::dwo_name)
     }
@@ -55,33 +59,47 @@ impl DebugSections {
         file.is_little_endian().then_some(Self(sections))
     }
 
+    /// Bytes of all of them.
+    pub fn size(&self) -> u64 {
+        let mut size = 0;
+        self.0.borrow(|section| size += section.len() as u64);
+        size
+    }
+
     pub fn borrow<'a>(&'a self, shared: Option<&'a Self>) -> Dwarf<DwarfSlice<'a>> {
         self.0.borrow_with_sup(shared.map(|shared| &shared.0), |bytes| EndianSlice::new(bytes, LittleEndian))
     }
 }
 
 /// The split units of a whole program in one file (`.dwp`).
-pub struct Package(DwarfPackageSections<Vec<u8>>);
+pub struct Package(DwarfPackageSections<Vec<u8>>, u64);
 
 impl Package {
     /// That of a binary, which lies beside it.
     pub fn read(binary: &Path) -> Option<Self> {
         let source = regular::open(&Self::path(binary)).ok()?;
-        let cache = ReadCache::new(&source);
-        let file = File::parse(&cache).ok()?;
+        let parts = PartsOfFile::of(source.try_clone().ok()?);
+        let file = File::parse(&parts).ok()?;
         // All of them: a unit's part of each is cut out of it, and one that is missing would fail them all.
-        let load = |id: SectionId| match id.dwo_name() {
-            Some(name) => contents(&file, &source, name).ok_or(gimli::Error::Io),
-            None => Ok(Vec::new()),
+        let mut size = 0;
+        let load = |id: SectionId| {
+            let section = id.dwo_name().map_or(Some(Vec::new()), |name| contents(&file, &source, name));
+            size += section.as_ref().map_or(0, |section| section.len() as u64);
+            section.ok_or(gimli::Error::Io)
         };
         let sections = DwarfPackageSections::load(load).ok()?;
-        file.is_little_endian().then_some(Self(sections))
+        file.is_little_endian().then_some(Self(sections, size))
     }
 
     fn path(binary: &Path) -> PathBuf {
         let mut path = binary.as_os_str().to_owned();
         path.push(".dwp");
         path.into()
+    }
+
+    /// Bytes of all sections.
+    pub fn size(&self) -> u64 {
+        self.1
     }
 
     pub fn borrow(&self) -> Option<DwarfPackage<DwarfSlice<'_>>> {
@@ -93,8 +111,8 @@ impl Package {
 /// Files that hold a part of a file's debug information: what it shares with others, and its package.
 pub fn beside(path: &Path, shares: bool) -> impl Iterator<Item = PathBuf> {
     let shared = || {
-        let cache = ReadCache::new(regular::open(path).ok()?);
-        shared_file(&File::parse(&cache).ok()?, path)
+        let parts = PartsOfFile::open(path).ok()?;
+        shared_file(&File::parse(&parts).ok()?, path)
     };
     shares.then(shared).flatten().into_iter().chain([Package::path(path)])
 }
@@ -143,9 +161,12 @@ fn shared_file<'a, R: ReadRef<'a>>(file: &File<'a, R>, path: &Path) -> Option<Pa
 }
 
 /// A unit without its line table, whose section was not read.
-pub fn unit<'a>(dwarf: &Dwarf<DwarfSlice<'a>>, header: UnitHeader<'a>) -> Option<Unit<DwarfSlice<'a>>> {
+pub fn unit<'a>(
+    dwarf: &Dwarf<DwarfSlice<'a>>,
+    header: UnitHeader<'a>,
+    abbreviations: Arc<Abbreviations>,
+) -> Option<Unit<DwarfSlice<'a>>> {
     let encoding = header.encoding();
-    let abbreviations = dwarf.abbreviations(&header).ok()?;
     let mut unit = Unit {
         abbreviations,
         name: None,
@@ -186,6 +207,45 @@ pub fn unit<'a>(dwarf: &Dwarf<DwarfSlice<'a>>, header: UnitHeader<'a>) -> Option
         unit.low_pc = low;
     }
     Some(unit)
+}
+
+/// How entries are laid out: each table is read once for all units that share it, and not beyond where that of another begins.
+#[derive(Default)]
+pub struct Descriptions {
+    /// Where each begins.
+    starts: Vec<usize>,
+    /// Those of several units; `None`: damaged.
+    shared: RefCell<HashMap<usize, Option<Arc<Abbreviations>>>>,
+}
+
+impl Descriptions {
+    pub fn of(headers: &[UnitHeader]) -> Self {
+        let mut starts: Vec<usize> = headers.iter().map(|header| header.debug_abbrev_offset().0).collect();
+        starts.sort_unstable();
+        Self { starts, shared: RefCell::default() }
+    }
+
+    pub fn read<'a>(
+        &self,
+        dwarf: &Dwarf<DwarfSlice<'a>>,
+        header: &UnitHeader<'a>,
+        lookup: &mut InlineLookup,
+    ) -> Option<Arc<Abbreviations>> {
+        let start = header.debug_abbrev_offset().0;
+        let after = self.starts.partition_point(|&other| other <= start);
+        let units = after - self.starts.partition_point(|&other| other < start);
+        let mut read = || {
+            let whole = dwarf.debug_abbrev.reader().slice();
+            let end = self.starts.get(after).copied().unwrap_or(whole.len()).min(whole.len());
+            lookup.step(end.saturating_sub(start)).ok()?;
+            let table = DebugAbbrev::new(whole.get(start..end)?, LittleEndian);
+            table.abbreviations(DebugAbbrevOffset(0)).ok().map(Arc::new)
+        };
+        if units == 1 {
+            return read();
+        }
+        self.shared.borrow_mut().entry(start).or_insert_with(read).clone()
+    }
 }
 
 /// Where the entries of a unit lie that has only its addresses here.
