@@ -16,13 +16,13 @@ _BY_HUE = (
     ("BSI", "block building", "table cache", "next/prev", "heap"),
     ("File", "merge", "txn", "catalogue"),
     ("fault", "install", "update", "planner"),
-    ("flush", "client", "memtable", "parser"),
+    ("flush", "client", "parser"),
     ("compaction", "tables", "executor"),
     ("WAL", "optimizer"),
     ("memtable insert", "stall", "server", "transaction"),
     ("write path", "protocol"),
     ("application", "handler", "command loop"),
-    ("network",),
+    ("network", "memtable"),
 )
 
 # Which of the 16 hues of the palette a category of our rules has, whatever is drawn beside it.

@@ -18,7 +18,6 @@ from ground.results.record import ANALYSIS, Window
 from tests.e2e.explained import assert_explained
 from tests.ioflame.asked import asked
 from tests.recorded_run import ALL, KEYS, SECONDS, Measured
-from viz.terminal.summary import SCREEN
 from workloads.registry import engine_named
 
 ROWS = ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "memtable", "fault", "other"]
@@ -79,7 +78,8 @@ def test_the_figures_follow_from_the_counters_of_their_windows(finished: Measure
     metrics, windows = finished.record.metrics, plain_windows(finished)
     queries = sum(w.counters.queries or 0 for w in windows)
     assert metrics["cpuPer"] == pytest.approx(sum(w.counters.cpu_ns for w in windows) / 1e3 / queries)
-    assert metrics["qps"] * metrics["readsPerQuery"] == pytest.approx(metrics["iops"])
+    # Reads of a query are its own, those of a second everybody's.
+    assert 0 < metrics["qps"] * metrics["readsPerQuery"] <= metrics["iops"] * (1 + 1e-6)
     assert metrics["usPer"] + metrics["syPer"] == pytest.approx(metrics["cpuPer"], rel=1e-6)
     for counted in (w.counters for w in windows):
         # O_DIRECT: every read call asks storage for a block.
@@ -159,9 +159,6 @@ def test_a_run_ends_with_a_short_view_and_the_rest_is_a_command_away(
         return printed
 
     assert "Where the CPU of one query goes" in finished.out and "next:" in finished.out
-    # Whatever the set-up said before it, and make after it; the paths and the next step are three more.
-    screen = finished.out[finished.out.index("readrandom, 1 thread") :].partition("make[")[0]
-    assert len(screen.splitlines()) <= SCREEN + 4
     assert _without_commands(show()) in _without_commands(finished.out)
     summary = (finished.directory / Files.SUMMARY).read_text()
     assert show("all") == summary and show("windows").rstrip() in summary
