@@ -48,7 +48,7 @@ def test_a_clang_builds_programs_that_load(
     records = [f"--records={tmp_path / 'r.bin'}", f"--recording={tmp_path / 'r.data'}"]
     loaded = []
     for program in (
-        ["ladder", "--kind=write", "--symbols=rocksdb"], ["ladder", "--start=syscall"],
+        ["ladder", "--start=query", "--query-symbol=rocksdb::DBImpl::WriteImpl"], ["ladder", "--start=syscall"],
         ["records", "--kind=write", "--force", *records], ["writes", "--stages=full", "--force", "--exact-wake-ups"],
         ["offcpu"], ["offcpu", "--waker"], ["runqlat"], ["iolat", disk], ["whose", disk, f"--rows={tmp_path / 'rows'}"],
     ):  # fmt: skip
