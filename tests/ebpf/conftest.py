@@ -55,15 +55,22 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _written(tmp_path_factory.mktemp("image") / "disk.img", _SIZE)
 
 
-@pytest.fixture
-def loop(image: Path) -> Iterator[Disk]:
-    """A loop device over 64 MiB of real data, which it reads with O_DIRECT: its reads are those of a disk."""
+@contextlib.contextmanager
+def on_loop(image: Path) -> Iterator[Disk]:
+    """A loop device over a file, which it reads with O_DIRECT: its reads are those of a disk."""
     done = _run("losetup", "--find", "--show", "--partscan", "--direct-io=on", str(image))
     path = done.stdout.strip()
     try:
         yield disk_of(path)
     finally:
         _run("losetup", "--detach", path)
+
+
+@pytest.fixture
+def loop(image: Path) -> Iterator[Disk]:
+    """A loop device over 64 MiB of real data."""
+    with on_loop(image) as disk:
+        yield disk
 
 
 @contextlib.contextmanager

@@ -17,8 +17,9 @@ import pytest
 from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import IoLatency, read_io_latency
-from tests.ebpf.conftest import Disk, FioCounts, disk_of, run_fio
+from tests.ebpf.conftest import Disk, FioCounts, disk_of, on_loop, run_fio
 from tests.ebpf.windows import observed
+from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re", "loop")]
 
@@ -147,6 +148,30 @@ def test_a_device_without_requests_is_followed_by_its_bios(zram: Disk, tmp_path:
     assert (read.total.count, write.total.count) == (fio.reads, fio.writes)
     assert read.queue.count == read.device.count == 0
     assert check(latency, "coverage").verdict is Verdict.OK
+
+
+def test_a_request_that_is_under_way_when_the_window_closes_is_unfinished(own_disk: Path, tmp_path: Path) -> None:
+    """The file behind the device is on a file system that is frozen: its write ends once that thaws."""
+    behind, out = own_disk / "behind", tmp_path / "iolat.json"
+    behind.write_bytes(bytes(1 << 20))
+    with on_loop(behind) as device:
+        write = ["dd", "if=/dev/zero", f"of={device.path}", "bs=4096", "count=1", "oflag=direct", "status=none"]
+        under_way = Path(f"/sys/block/{Path(device.path).name}/inflight")
+        request = IoLatencyRequest([os.getpid()], device.number, children=True)
+        subprocess.run(["fsfreeze", "--freeze", own_disk], check=True)
+        with subprocess.Popen(["sh", "-c", 'read _; exec "$@"', "sh", *write], stdin=subprocess.PIPE) as writer:
+
+            def load() -> None:
+                assert writer.stdin is not None
+                writer.stdin.close()
+                until(lambda: under_way.read_text().split() == ["0", "1"], writer)
+
+            try:
+                observed(lambda children: io_latency_observer(request, children, out), load)
+            finally:
+                subprocess.run(["fsfreeze", "--unfreeze", own_disk], check=True)
+    latency = read_io_latency(out)
+    assert latency.facts["unfinished"] == 1 and not any(latency.losses.values())
 
 
 def test_requests_merged_into_one_are_one(loop: Disk, tmp_path: Path) -> None:
