@@ -45,7 +45,11 @@ def run(target: str, loops: int) -> str:
     failed = sorted(set(_FAILED.findall(done.stdout)))
     if done.returncode and not failed:
         failed = (done.stdout + done.stderr).strip().splitlines()[-3:]
-    result = ", ".join(failed) if done.returncode else "ok"
+    result = "ok"
+    if done.returncode:
+        kept = ROOT / "target" / f"luck-{target}-{int(began)}.txt"
+        kept.write_text(done.stdout + done.stderr, encoding="utf-8")
+        result = f"{', '.join(failed)}   ({kept})"
     return f"{target:<10} {loops:>5} {load:>6.1f} {int(seconds) // 60:>4}:{int(seconds) % 60:02}  {result}"
 
 
