@@ -3,7 +3,8 @@
     python -m tests.luck [--test 20] [--long 5] [--busy-test 10] [--busy-long 2]
 
 Runs `make test` and `make test-long` one after the other, the last of each beside busy loops at nice 0, and prints a
-row a run: seconds, load before it, and the tests that failed. Exit code 1 where one did.
+row a run: seconds, load before it, and the tests that failed, with the file of what they printed. Exit code 1 where
+one did.
 """
 
 from __future__ import annotations
