@@ -43,7 +43,8 @@ def the_tables_are_those_of_the_runs(out: str, outcome: CellOutcome, readrandom:
     values = value_rows(out)
     of_cell = values["readrandom, 1 user"]
     assert float(of_cell["io.eff"]) == pytest.approx(readrandom.metrics["iops"] / baseline.iops, abs=0.001)
-    assert float(of_cell["cpu.inc"]) == pytest.approx(readrandom.metrics["cpuPerRead"] - baseline.cpu_per, abs=0.01)
+    # By seconds, of which each has its own part of the reads; the run's is by windows.
+    assert float(of_cell["cpu.inc"]) == pytest.approx(readrandom.metrics["cpuPerRead"] - baseline.cpu_per, rel=0.02)
     # Its interval is printed below it, and the categories add up to the CPU of a query.
     assert float(values["from"]["qps"]) <= float(of_cell["qps"]) <= float(values["to"]["qps"])
     owner = out[out.index("Categories, owner view") : out.index("Categories, leaf view")]

@@ -217,7 +217,7 @@ def test_a_read_only_directory_for_the_database_is_refused(ioflame: Ioflame, tmp
     )  # fmt: skip
     assert (code, out, "Traceback" in err) == (3, "", False), err
     assert f"{fixed} cannot be written to" in err and "DB_DIR=<a directory you own>" in err
-    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.needs("seccomp")
@@ -243,7 +243,7 @@ def test_an_observer_that_cannot_watch_leaves_the_rest_whole(short: list[str], t
     check = done.checks["offcpu"]
     assert (done.code, check.verdict) == (EXIT_CHECK_FAILED, Verdict.FAILED)  # it was asked for by name
     assert "make setup" in check.mend
-    assert f"-> {check.mend}" in done.out
+    assert " ".join(f"-> {check.mend}".split()) in " ".join(done.out.split())
     # The rest: what perf recorded is folded whole, and every window that could be measured was.
     assert done.checks["folded = perf report"].verdict is Verdict.OK
     kinds = [window.kind for window in done.record.windows]
