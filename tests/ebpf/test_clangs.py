@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,16 +27,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with writing_client("rocksdb", tmp_path_factory.mktemp("written"), 2) as pid:
-        yield pid
-
-
 @pytest.mark.parametrize("clang", _CLANGS)  # apt install clang-14 clang-16 clang-19 clang-22
-def test_a_clang_builds_programs_that_load(
-    clang: str, target: Path, writer: int, tmp_path: Path, figure: Report
-) -> None:
+def test_a_clang_builds_programs_that_load(clang: str, target: Path, tmp_path: Path, figure: Report) -> None:
     (tmp_path / "clang").symlink_to(Path("/usr/bin") / clang)
     (ROOT / "ebpf" / "build.rs").touch()
     build = ["cargo", "build", "--release", "--locked", "--package=ioflame-ebpf", "--target-dir", str(target)]
@@ -46,14 +37,14 @@ def test_a_clang_builds_programs_that_load(
     device = tmp_path.stat().st_dev
     disk = f"--device={os.major(device)}:{os.minor(device)}"
     records = [f"--records={tmp_path / 'r.bin'}", f"--recording={tmp_path / 'r.data'}"]
-    loaded = []
-    for program in (
+    programs = [
         ["ladder", "--start=query", "--query-symbol=rocksdb::DBImpl::WriteImpl"], ["ladder", "--start=syscall"],
         ["records", "--kind=write", "--force", *records], ["writes", "--stages=full", "--force", "--exact-wake-ups"],
         ["offcpu"], ["offcpu", "--waker"], ["runqlat"], ["iolat", disk], ["whose", disk, f"--rows={tmp_path / 'rows'}"],
-    ):  # fmt: skip
-        argv = [str(target / "release" / "ioflame-ebpf"), *program, f"--pid={writer}", "--seconds=0.2"]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        loaded.append(done.returncode == 0)
-        assert loaded[-1], f"{program}: {done.stderr[-2000:]}"
-    figure(f"programs loaded, {clang}", sum(loaded))
+    ]  # fmt: skip
+    with writing_client("rocksdb", tmp_path / "written", 2) as writer:
+        for program in programs:
+            argv = [str(target / "release" / "ioflame-ebpf"), *program, f"--pid={writer}", "--seconds=0.2"]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{program}: {done.stderr[-2000:]}"
+    figure(f"programs loaded, {clang}", len(programs))
