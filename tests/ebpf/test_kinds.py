@@ -29,7 +29,7 @@ multiget = pytest.mark.parametrize("engine", [(4,)], indirect=True)
 def recorded(
     engine: Standin, directory: Path, *orders: str, kind: str | None = None, query_symbol: str | None = None
 ) -> tuple[Recorded, list[QueryRecord]]:
-    request = TailRequest(engine.pid, keep="all", kind=kind, force=True, query_symbol=query_symbol)
+    request = TailRequest(engine.pid, keep="all", kind=kind, query_symbol=query_symbol)
     return records_of(request, directory, engine.orders(*orders), engine)
 
 

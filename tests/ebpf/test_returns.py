@@ -90,7 +90,7 @@ def test_a_ladder_counts_the_calls_of_a_program_that_lives(leaver: Leaver, mode:
 @_ALL
 def test_records_are_of_calls_that_returned(leaver: Leaver, mode: str, tmp_path: Path) -> None:
     symbol = _QUERY.get(mode, "store::get")
-    wanted = TailRequest(leaver.pid, keep="all", linger=0, expected=1, force=True, query_symbol=symbol)
+    wanted = TailRequest(leaver.pid, keep="all", linger=0, expected=1, query_symbol=symbol)
     for _ in range(_WINDOWS):
         told, records = records_of(wanted, tmp_path, leaver.call, leaver)
         assert told.uprobes == "exits" and told.queries + told.losses["nested"] == _CALLS

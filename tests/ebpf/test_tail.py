@@ -62,7 +62,7 @@ def test_every_query_is_a_record_whose_parts_add_up_to_it(engine: Standin, tmp_p
 @pytest.mark.long
 def test_a_ring_that_is_too_small_says_what_it_lost(engine: Standin, tmp_path: Path) -> None:
     # Queries that read nothing: a hundred thousand records a second, for a ring of a few hundred.
-    request = TailRequest(engine.pid, keep="all", ring_bytes=1 << 16, force=True)
+    request = TailRequest(engine.pid, keep="all", ring_bytes=1 << 16)
     recorded, records = records_of(request, tmp_path, engine.orders("0 200000"), engine)
     lost = recorded.losses["lost_slow"]
     assert lost > 0 and recorded.ring_bytes == 1 << 16
@@ -73,7 +73,7 @@ def test_a_ring_that_is_too_small_says_what_it_lost(engine: Standin, tmp_path: P
 
 @pytest.mark.long
 def test_one_in_four_is_followed_and_some_of_the_fast_are_kept(engine: Standin, tmp_path: Path) -> None:
-    request = TailRequest(engine.pid, sample=4, expected=3, force=True)
+    request = TailRequest(engine.pid, sample=4, expected=3)
     recorded, records = records_of(request, tmp_path, engine.orders("1 8000"), engine)
     assert recorded.queries == 8000
     # Gaps of 1 to 7, evenly drawn: their mean is known within 6 of its standard errors.
@@ -95,7 +95,7 @@ def planted(engine: Standin, directory: Path, kind: int, ms: int) -> tuple[Recor
     number = 3500 // ms // 70
     orders = engine.orders(*(order for _ in range(70) for order in ("0 100", f"{kind} {number}")))
     # For so short a window each of the others is kept as well.
-    request = TailRequest(engine.pid, threshold_us=ms * 900, expected=0.01, force=True)
+    request = TailRequest(engine.pid, threshold_us=ms * 900, expected=0.01)
     recorded, records = records_of(request, directory, orders, engine)
     assert recorded.queries == recorded.followed == 70 * (100 + number) and recorded.one_in == 1
     return recorded, records, analysed(directory)
@@ -131,7 +131,7 @@ def test_what_slow_queries_compute_is_sampled_within_them(build: Build, data: Pa
     engine = Standin(build(), data, "chrt", "--fifo", "1")
     try:
         orders = engine.orders(*(order for _ in range(10) for order in ("-5 100", "-6 5")))
-        request = TailRequest(engine.pid, threshold_us=20_000, expected=0.01, force=True)
+        request = TailRequest(engine.pid, threshold_us=20_000, expected=0.01)
         _, records = records_of(request, tmp_path, orders, engine)
     finally:
         engine.kill()
@@ -181,7 +181,7 @@ def test_a_cpu_that_is_shared_is_the_run_queue(build: Build, data: Path, tmp_pat
     engine = Standin(build(), data, "taskset", "-c", cpu)
     hog = subprocess.Popen(["taskset", "-c", cpu, "sh", "-c", "while :; do :; done"])
     try:
-        request = TailRequest(engine.pid, keep="all", force=True)
+        request = TailRequest(engine.pid, keep="all")
         # Each computes for longer than the scheduler lets one of two run.
         _, records = records_of(request, tmp_path, engine.orders("-6 50"), engine)
     finally:
