@@ -5,6 +5,7 @@
 
 #include "rows.h"
 #include "threads.h"
+#include "uprobe.h"
 
 enum point {
 	QUERY,       /* entry of the query */
@@ -129,8 +130,7 @@ struct thread {
 	u64 spent;        /* ns that the programs ran within the query */
 	u64 flights[REQUESTS]; /* its requests by address; 0: none */
 	u64 request;
-	u64 call;        /* the query's, as `call_of`; and where it returns to */
-	u64 back;
+	struct call call; /* the query's */
 	u64 reader;      /* the outermost call of a file reader that it is in; 0: none */
 	u64 left;        /* when the last followed query returned; 0 once the next one began */
 	u64 own_left;    /* ns that the program at its return ran */
@@ -140,8 +140,6 @@ struct thread {
 	u32 requests;
 	u32 sleeps;
 	u32 unseen; /* it slept for its request, and was not seen to wake */
-	u32 function;    /* of the query, by its place */
-	u32 depth;       /* goroutines: calls within it */
 	u32 phase;
 	u32 beyond;  /* requests that had no room in `flights` */
 	u32 workers; /* requests that a worker made for it */

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "ladder_path.h"
-#include "uprobe.h"
 
 /* The calling thread's state, where it is to be followed from now on; NULL where it is not. */
 static __always_inline struct thread *begin(struct task_struct *task, u64 now)
@@ -35,7 +34,6 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 now)
 	thread->requests = 0;
 	thread->sleeps = 0;
 	thread->unseen = 0;
-	thread->depth = 0;
 	thread->beyond = 0;
 	thread->workers = 0;
 	begin_parts(thread, now);
@@ -110,15 +108,11 @@ static __always_inline void query_enter(struct pt_regs *context)
 {
 	if (!gate)
 		return;
-	u64 now = bpf_ktime_get_ns(), call = call_of(context, context->sp);
+	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
 	if (thread && thread->phase != IDLE) {
-		u32 function = bpf_get_attach_cookie(context);
-		/* It ends in a jump to this one, which is a query as well. */
-		bool jumped = call == thread->call && function != thread->function;
-		if (jumped || is_within(call, thread->call, thread->back)) {
-			thread->depth += is_go;
+		if (is_within(&thread->call, context)) {
 			bump(NESTED);
 			return;
 		}
@@ -129,9 +123,7 @@ static __always_inline void query_enter(struct pt_regs *context)
 	thread = begin(task, now);
 	if (!thread)
 		return;
-	thread->call = call;
-	thread->back = return_address(context->sp);
-	thread->function = bpf_get_attach_cookie(context);
+	call_begins(&thread->call, context);
 	thread->phase = IN_QUERY;
 	thread->at[QUERY] = now;
 	charge(thread, QUERY, now);
@@ -141,11 +133,7 @@ static __always_inline void query_leave(struct pt_regs *context, u64 stack)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase == IDLE || thread->call != call_of(context, stack))
-		return;
-	if (thread->depth)
-		thread->depth--;
-	else
+	if (thread && thread->phase != IDLE && call_ends(&thread->call, context, stack))
 		finish(task, thread);
 }
 

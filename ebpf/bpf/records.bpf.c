@@ -7,7 +7,6 @@
 #include "read_calls.h"
 #include "records_wait.h"
 #include "submitter.h"
-#include "uprobe.h"
 
 struct task_struct___faults {
 	unsigned long min_flt, maj_flt;
@@ -26,7 +25,7 @@ static __always_inline void begin(struct task_struct *task, struct thread *threa
 	struct record *record = &thread->record;
 	thread->since = thread->woken = thread->other = thread->held = 0;
 	thread->got = now;
-	thread->requests = thread->waits = thread->spans = thread->depth = thread->waker = 0;
+	thread->requests = thread->waits = thread->spans = thread->waker = 0;
 	__builtin_memset(thread->flights, 0, sizeof(thread->flights));
 	__builtin_memset(record->beyond_ns, 0, sizeof(record->beyond_ns));
 	record->begun = now;
@@ -117,15 +116,11 @@ static __always_inline void query_enter(struct pt_regs *context)
 	int state = gate;
 	if (state == SHUT)
 		return;
-	u64 now = bpf_ktime_get_ns(), call = call_of(context, context->sp);
+	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = active(task);
 	if (thread) {
-		u32 function = bpf_get_attach_cookie(context);
-		/* It ends in a jump to this one, which is a query as well. */
-		bool jumped = call == thread->call && function != thread->function;
-		if (jumped || is_within(call, thread->call, thread->back)) {
-			thread->depth += is_go;
+		if (is_within(&thread->call, context)) {
 			if (state != PILOT)
 				lose(NESTED);
 			return;
@@ -137,9 +132,7 @@ static __always_inline void query_enter(struct pt_regs *context)
 	thread = state == LINGER ? 0 : followed(task, state);
 	if (!thread)
 		return;
-	thread->call = call;
-	thread->back = return_address(context->sp);
-	thread->function = bpf_get_attach_cookie(context);
+	call_begins(&thread->call, context);
 	begin(task, thread, now);
 }
 
@@ -148,11 +141,7 @@ static __always_inline void query_leave(struct pt_regs *context, u64 stack)
 	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = active(task);
-	if (!thread || thread->call != call_of(context, stack))
-		return;
-	if (thread->depth)
-		thread->depth--;
-	else
+	if (thread && call_ends(&thread->call, context, stack))
 		finish(task, thread, now);
 }
 

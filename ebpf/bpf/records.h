@@ -8,6 +8,7 @@
 #include "futex.h"
 #include "operations.h"
 #include "rows.h"
+#include "uprobe.h"
 #include "waits.h"
 
 typedef __u8 u8;
@@ -100,8 +101,7 @@ struct record {
 };
 
 struct thread {
-	u64 call;   /* the query's, as `call_of`; and where it returns to */
-	u64 back;
+	struct call call; /* the query's */
 	u64 since;  /* when it left its CPU; 0: it has one */
 	u64 got;    /* when it got its CPU last, or began */
 	u64 woken;  /* when it was woken last, which may be before it left its CPU */
@@ -116,8 +116,6 @@ struct thread {
 	u32 state, waker;
 	u32 requests, waits, spans; /* of `requests` and `spans` there may have been more than there is room for */
 	u32 skip;  /* queries until the next followed one */
-	u32 function; /* of the query, by its place */
-	u32 depth;    /* goroutines: calls within it */
 	u32 active;
 	u32 known;
 	struct record record;

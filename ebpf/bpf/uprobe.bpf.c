@@ -9,14 +9,8 @@ struct calls {
 	u64 inner;
 };
 
-/* The outermost call of a thread; 0: none. */
-struct within {
-	u64 call, back;
-	u32 function;
-};
-
 MAP(calls, PERCPU_ARRAY, FUNCTIONS, u32, struct calls);
-TASK_MAP(threads, struct within);
+TASK_MAP(threads, struct call);
 
 static __always_inline void call_enter(struct pt_regs *context)
 {
@@ -24,28 +18,23 @@ static __always_inline void call_enter(struct pt_regs *context)
 		return;
 	u32 function = bpf_get_attach_cookie(context);
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct within *within = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct call *call = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct calls *called = bpf_map_lookup_elem(&calls, &function);
-	if (!within || !called)
+	if (!call || !called)
 		return;
-	u64 call = call_of(context, context->sp);
-	/* A function that ends in a jump to another one gives it its place on the stack. */
-	bool jumped = call == within->call && function != within->function;
-	if (within->call && (jumped || is_within(call, within->call, within->back))) {
+	if (call->at && is_within(call, context)) {
 		called->inner++;
-		return;
+	} else {
+		called->outer++;
+		call_begins(call, context);
 	}
-	called->outer++;
-	within->call = call;
-	within->back = return_address(context->sp);
-	within->function = function;
 }
 
 static __always_inline void call_leave(struct pt_regs *context, u64 stack)
 {
-	struct within *within = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-	if (within && within->call == call_of(context, stack))
-		within->call = 0;
+	struct call *call = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	if (call && call->at && call_ends(call, context, stack))
+		call->at = 0;
 }
 
 static __always_inline void empty_enter(struct pt_regs *context)

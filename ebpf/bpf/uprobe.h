@@ -30,20 +30,52 @@ static __always_inline u64 call_of(struct pt_regs *context, u64 stack)
 	return is_go ? GOROUTINE(context) : stack;
 }
 
-/* The address that a call at `stack` returns to: its own while it lasts. 0: not known. */
+/* The outermost call of a thread that is under way. */
+struct call {
+	u64 at;       /* as `call_of`; 0: none */
+	u64 back;     /* the address that it returns to, which lies there while it lasts; 0: not known */
+	u32 function; /* by its place */
+	u32 within;   /* goroutines: calls within it */
+};
+
 static __always_inline u64 return_address(u64 stack)
 {
 	u64 address = 0;
-	if (RETURN_SIZE)
+	if (RETURN_SIZE && !is_go)
 		bpf_probe_read_user(&address, sizeof(address), (void *)stack);
 	return address;
 }
 
-/* Whether the call known as `outer`, which returns to `back`, still is under way when another one begins: if it is not, an
- * exception or a jump left it. */
-static __always_inline bool is_within(u64 call, u64 outer, u64 back)
+static __always_inline void call_begins(struct call *call, struct pt_regs *context)
 {
-	return is_go ? call == outer : call < outer && return_address(outer) == back;
+	call->at = call_of(context, context->sp);
+	call->back = return_address(context->sp);
+	call->function = bpf_get_attach_cookie(context);
+	call->within = 0;
+}
+
+/* Whether the call that begins now is within this one. If it is not, an exception or a jump left this one. */
+static __always_inline bool is_within(struct call *call, struct pt_regs *context)
+{
+	u64 at = call_of(context, context->sp);
+	u32 function = bpf_get_attach_cookie(context);
+	/* A function that ends in a jump to another one gives it its place on the stack. */
+	if (is_go ? at == call->at : at == call->at && function != call->function) {
+		call->within += is_go;
+		return true;
+	}
+	return !is_go && at < call->at && return_address(call->at) == call->back;
+}
+
+/* Whether what is left now is this call. */
+static __always_inline bool call_ends(struct call *call, struct pt_regs *context, u64 stack)
+{
+	if (call->at != call_of(context, stack))
+		return false;
+	if (!call->within)
+		return true;
+	call->within--;
+	return false;
 }
 
 static __always_inline u64 entry_stack(struct pt_regs *context)

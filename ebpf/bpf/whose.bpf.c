@@ -29,7 +29,7 @@ static __always_inline struct task_struct *find_waiter(struct flight *flight, st
 	flight->tid = ids.tid;
 	flight->tgid = ids.tgid;
 	flight->submitter = submitter_of(task, ids.tgid);
-	bpf_probe_read_kernel_str(flight->comm, sizeof(flight->comm), task->comm);
+	bpf_probe_read_kernel(flight->comm, sizeof(flight->comm), task->comm);
 	return task;
 }
 

@@ -3,7 +3,6 @@
  *
  * writes.h: what is kept; writes_clock.h: a wait divided by what its leaders did; writes_sync.h: what is in a
  * sync call; here: where stages begin and end. */
-#include "uprobe.h"
 #include "writes_sync.h"
 
 #if defined(__TARGET_ARCH_x86)
@@ -126,7 +125,7 @@ static __always_inline void write_enter(struct pt_regs *context)
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
 	if (thread) {
-		if (is_within(context->sp, thread->stack, thread->back)) {
+		if (is_within(&thread->call, context)) {
 			lose(NESTED);
 			return;
 		}
@@ -147,8 +146,7 @@ static __always_inline void write_enter(struct pt_regs *context)
 	__builtin_memset(thread->own, 0, sizeof(thread->own));
 	__builtin_memset(thread->part, 0, sizeof(thread->part));
 	thread->begun = thread->since = now;
-	thread->stack = context->sp;
-	thread->back = return_address(context->sp);
+	call_begins(&thread->call, context);
 	thread->stage = queue_within ? JOIN : ENTER;
 	thread->depth = 0;
 	thread->leads = thread->joined = thread->in_call = 0;
@@ -168,7 +166,7 @@ static __always_inline void write_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
-	if (!thread || thread->stack != stack)
+	if (!thread || !call_ends(&thread->call, context, stack))
 		return;
 	if (thread->active == PILOT) {
 		u32 pilot = ROW_PILOT;

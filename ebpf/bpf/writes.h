@@ -7,6 +7,7 @@
 #include "futex.h"
 #include "rows.h"
 #include "threads.h"
+#include "uprobe.h"
 
 typedef __u8 u8;
 
@@ -166,8 +167,7 @@ struct under_way {
 
 struct thread {
 	u64 begun;
-	u64 stack; /* stack pointer at the write's entry, and where it returns to */
-	u64 back;
+	struct call call; /* the write's */
 	u64 since;
 	u64 stage;
 	u64 depth;
