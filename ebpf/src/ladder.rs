@@ -7,13 +7,14 @@ mod rows;
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::read_counts;
 use crate::layout::names;
+use crate::life::{Ended, Life};
 use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
@@ -70,10 +71,8 @@ struct Ladder {
     run_queue_ns: u64,
     device: Option<FollowedDisk>,
     losses: BTreeMap<&'static str, u64>,
-    /// The process ended before the window did.
-    process_ended: bool,
-    /// After its functions were probed, where it ended soon.
-    ended_soon_s: Option<f64>,
+    #[serde(flatten)]
+    ended: Ended,
 }
 
 /// Where threads were in queries of one class.
@@ -90,11 +89,7 @@ struct LadderCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::LadderSkel<'obj>,
     opened: Disks,
     closed: Disks,
-    process: &'a Process,
-    /// When its functions were; None where none are.
-    probed: Option<Instant>,
-    process_ended: bool,
-    ended_soon_s: Option<f64>,
+    life: Life<'a>,
 }
 
 impl Counting for LadderCounter<'_, '_> {
@@ -107,13 +102,12 @@ impl Counting for LadderCounter<'_, '_> {
         }
         if !open {
             self.closed = disks();
-            self.process_ended = self.process.has_ended();
+            self.life.close();
         }
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
-        let soon = || self.probed.and_then(|probed| self.process.ended_soon(probed));
-        self.ended_soon_s = self.ended_soon_s.or_else(soon);
+        self.life.look();
         Ok(())
     }
 }
@@ -134,7 +128,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
     if let Some(plan) = &plan {
         let names = if with_reader { &["query", "reader"][..] } else { &["query"] };
-        uprobes::watch!(open, plan.way, plan.query, names);
+        uprobes::watch!(open, plan.way, &plan.query, names);
     }
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
@@ -147,13 +141,10 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         skeleton: &mut skeleton,
         opened: Disks::new(),
         closed: Disks::new(),
-        process: &process,
-        probed: plan.is_some().then(Instant::now),
-        process_ended: false,
-        ended_soon_s: None,
+        life: Life::new(&process, plan.is_some()),
     };
     let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
-    let (process_ended, ended_soon_s) = (counter.process_ended, counter.ended_soon_s);
+    let ended = counter.life.ended();
     let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let rows = rows::read(&skeleton)?;
@@ -196,8 +187,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         }),
         device,
         losses: LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect(),
-        process_ended,
-        ended_soon_s,
+        ended,
     };
     write_result(&options.window, &ladder)
 }

@@ -25,6 +25,7 @@ mod iolat;
 mod kernel_flags;
 mod ladder;
 mod layout;
+mod life;
 mod offcpu;
 mod probe;
 mod queries;

@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::histogram::Histogram;
 use crate::layout::{entries, names};
+use crate::life::{Ended, Life};
 use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
 use crate::queries::{FILE_CALLS, Queries, READ, READ_CALLS};
@@ -86,9 +87,8 @@ struct QueryRecords {
     places: usize,
     losses: BTreeMap<&'static str, u64>,
     kernel_symbols: bool,
-    process_ended: bool,
-    /// After its functions were probed, where it ended soon.
-    ended_soon_s: Option<f64>,
+    #[serde(flatten)]
+    ended: Ended,
 }
 
 /// Follows queries for the window; writes the records, the stacks of their waits and the JSON.
@@ -116,7 +116,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     }
     open.progs.syscall_exit.set_autoload(calls_are_queries);
     if !calls_are_queries {
-        uprobes::watch!(open, way, query, ["query"]);
+        uprobes::watch!(open, way, &query, ["query"]);
     }
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
@@ -132,7 +132,12 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
             0
         })
         .or_refused()?;
-    let mut counter = RecordsCounter::new(&mut skeleton, &process, builder.build().or_refused()?);
+    let mut counter = RecordsCounter::new(
+        &mut skeleton,
+        &process,
+        Life::new(&process, !calls_are_queries),
+        builder.build().or_refused()?,
+    );
     let pilot = pilot::run(options, &mut counter, &query, trap)?;
     let (slow_ns, one_in, notes) = pilot.what_is_kept(options);
     found_notes.extend(notes);
@@ -153,7 +158,8 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     counter.take_mappings();
     let (histogram, own_ns) = counter.row(rows_of::ROW_WINDOW)?;
     let counters = counter.counters()?;
-    let RecordsCounter { mappings, clocks, process_ended, ended_soon_s, .. } = counter;
+    let ended = counter.life.ended();
+    let RecordsCounter { mappings, clocks, .. } = counter;
     let stacks = entries(&skeleton.maps.stacks)?.into_iter().collect();
     let tellers = Tellers { kernel, callers, tids, stacks };
     let received = received.take();
@@ -202,8 +208,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         places: places.len(),
         losses,
         kernel_symbols: tellers.kernel.known(),
-        process_ended,
-        ended_soon_s,
+        ended,
     };
     write_result(&options.window, &result)
 }

@@ -165,7 +165,10 @@ pub fn find(pid: u32, rules: &[Rule]) -> Result<(Vec<(usize, Function)>, Searche
             searched.stripped.push(shown);
             continue;
         };
-        let Some(file) = CodeFile::open(&shown, &file).filter(|_| !functions.is_empty()) else { continue };
+        if functions.is_empty() {
+            continue;
+        }
+        let Some(file) = CodeFile::open(&shown, &file) else { continue };
         let Some(code) = file.code() else { continue };
         found.extend(
             functions

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
-use std::{hint, thread};
+use std::{hint, slice, thread};
 
 use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -15,7 +15,7 @@ use crate::histogram::read_all;
 use crate::instructions::ToEntry;
 use crate::layout::plain;
 use crate::refusal::OrRefused;
-use crate::symbols::Function;
+use crate::symbols::{Function, own_function};
 use observer::Failure;
 /// Of one function during a trial: on their own, and within another function of the trial.
 pub use skeleton::types::calls as Calls;
@@ -115,16 +115,25 @@ extern "C" fn ioflame_ebpf_stepped_target() {
     core::arch::naked_asm!("sub sp, sp, #16", "nop", "add sp, sp, #16", "ret");
 }
 
-type Target = (&'static str, extern "C" fn());
-const EMULATED: Target = ("ioflame_ebpf_trap_target", ioflame_ebpf_trap_target);
-const STEPPED: Target = ("ioflame_ebpf_stepped_target", ioflame_ebpf_stepped_target);
+/// A function of ours: to be called, and to be probed.
+struct Target {
+    call: extern "C" fn(),
+    function: Function,
+}
+
+impl Target {
+    fn new(name: &str, call: extern "C" fn()) -> Result<Self, Failure> {
+        Ok(Self { call, function: own_function(name)? })
+    }
+}
 
 /// The constants of an open skeleton that say how its functions are watched (`bpf/uprobe.h`), and its programs of `names`.
+/// functions: an iterator of references, whose returns are watched
 macro_rules! watch {
     ($open:expr, $way:expr, $functions:expr, $names:expr) => {{
         let way = $way;
         let rodata = $open.maps.rodata_data.as_deref_mut().expect("the program has constants");
-        rodata.is_go = i32::from($functions.iter().any(|one: &$crate::symbols::Function| one.is_go));
+        rodata.is_go = i32::from($functions.into_iter().any(|one: &$crate::symbols::Function| one.is_go));
         for name in $names {
             $crate::uprobes::enable(libbpf_rs::skel::OpenSkel::open_object_mut(&mut $open), name, way);
         }
@@ -250,13 +259,15 @@ pub fn attach(
 /// The way that this kernel allows, by trying, and what a trap costs.
 pub fn way_and_cost(options: ReturnOptions) -> Result<(Way, Trap), Failure> {
     let way = |multi| Way { trampolines: options.return_trampolines, multi };
+    let emulated = Target::new("ioflame_ebpf_trap_target", ioflame_ebpf_trap_target)?;
+    let stepped = Target::new("ioflame_ebpf_stepped_target", ioflame_ebpf_stepped_target)?;
     // What the kernel says to a refused trial is no error of ours.
     let print = libbpf_rs::set_print(None);
-    let one_link = trap_cost(way(true));
+    let one_link = trap_cost(way(true), &emulated, &stepped);
     libbpf_rs::set_print(print);
     match one_link {
         Ok(trap) => Ok((way(true), trap)),
-        Err(_) => Ok((way(false), trap_cost(way(false))?)),
+        Err(_) => Ok((way(false), trap_cost(way(false), &emulated, &stepped)?)),
     }
 }
 
@@ -294,11 +305,11 @@ fn read_calls(skeleton: &skeleton::UprobeSkel, functions: usize) -> Result<Vec<C
 }
 
 /// The shortest of some rounds: anything longer had something else in it.
-fn trap_cost(way: Way) -> Result<Trap, Failure> {
-    let plain = call_ns(EMULATED);
-    let entry = trapped_ns(Place::Entry, way, EMULATED)?;
-    let both = trapped_ns(Place::Exit, way, EMULATED)?;
-    let stepped = trapped_ns(Place::Entry, way, STEPPED)? - call_ns(STEPPED);
+fn trap_cost(way: Way, emulated: &Target, stepped: &Target) -> Result<Trap, Failure> {
+    let plain = call_ns(emulated);
+    let entry = trapped_ns(Place::Entry, way, emulated)?;
+    let both = trapped_ns(Place::Exit, way, emulated)?;
+    let stepped = trapped_ns(Place::Entry, way, stepped)? - call_ns(stepped);
     Ok(Trap {
         entry_ns: (entry - plain).max(0.0),
         stepped_ns: stepped.max(0.0),
@@ -307,13 +318,13 @@ fn trap_cost(way: Way) -> Result<Trap, Failure> {
 }
 
 /// last: entries alone, or where it is left as well
-fn trapped_ns(last: Place, way: Way, target: Target) -> Result<f64, Failure> {
+fn trapped_ns(last: Place, way: Way, target: &Target) -> Result<f64, Failure> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage).or_refused()?;
-    let ours = [crate::symbols::own_function(target.0)?];
+    let ours = slice::from_ref(&target.function);
     watch!(open, way, ours, ["empty"]);
     let mut skeleton = open.load().or_refused()?;
-    let mut links = attach(skeleton.object_mut(), "empty", way, std::process::id(), &ours)?;
+    let mut links = attach(skeleton.object_mut(), "empty", way, std::process::id(), ours)?;
     if last == Place::Entry {
         // The entry's program comes first.
         links.truncate(1);
@@ -321,11 +332,11 @@ fn trapped_ns(last: Place, way: Way, target: Target) -> Result<f64, Failure> {
     Ok(call_ns(target))
 }
 
-fn call_ns((_, function): Target) -> f64 {
+fn call_ns(target: &Target) -> f64 {
     let round = || {
         let begun = Instant::now();
         for _ in 0..CALLS_A_ROUND {
-            hint::black_box(function)();
+            hint::black_box(target.call)();
         }
         begun.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS_A_ROUND)
     };

@@ -18,9 +18,9 @@ use serde::Serialize;
 use crate::histogram::read_counts;
 use crate::kernel_flags::{RequestFlags, kernel_btf};
 use crate::layout::names;
+use crate::life::{Ended, Life};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
-use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
 use observer::{Failure, Process};
 pub use options::WritesOptions;
@@ -69,23 +69,18 @@ struct WriteLadder {
     group_sizes: Vec<[u64; 2]>,
     roles: Vec<RoleRows>,
     losses: BTreeMap<&'static str, u64>,
-    process_ended: bool,
-    /// After its functions were probed, where it ended soon.
-    ended_soon_s: Option<f64>,
+    #[serde(flatten)]
+    ended: Ended,
 }
 
 struct WritesCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::WritesSkel<'obj>,
-    process: &'a Process,
-    /// When its functions were.
-    probed: Instant,
-    process_ended: bool,
-    ended_soon_s: Option<f64>,
+    life: Life<'a>,
 }
 
 impl<'a, 'obj> WritesCounter<'a, 'obj> {
     fn new(skeleton: &'a mut skeleton::WritesSkel<'obj>, process: &'a Process) -> Self {
-        Self { skeleton, process, probed: Instant::now(), process_ended: false, ended_soon_s: None }
+        Self { skeleton, life: Life::new(process, true) }
     }
 
     fn gate(&mut self, state: Gate) {
@@ -99,12 +94,12 @@ impl Counting for WritesCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         self.gate(if open { Gate::OPEN } else { Gate::SHUT });
         if !open {
-            self.process_ended = self.process.has_ended();
+            self.life.close();
         }
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
-        self.ended_soon_s = self.ended_soon_s.or_else(|| self.process.ended_soon(self.probed));
+        self.life.look();
         Ok(())
     }
 }
@@ -114,17 +109,17 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
     let (way, trap) = uprobes::way_and_cost(options.returns)?;
     let plan = plan::find(options, way)?;
-    let trap = trap.of(plan.watched.iter().map(|one| &one.function));
+    let trap = trap.of(plan.left());
     let (pilot, full, notes) = pilot(options, &process, &plan, way, trap)?;
     let turns = turns::take(options.cost_turns, &process, &plan, way, full)?;
     let mut storage = MaybeUninit::uninit();
     let mut skeleton = opened(&mut storage, &process, &plan, way, full)?.load().or_refused()?;
     let _links = attached(&mut skeleton, &plan, way, options.pid, full)?;
     process.must_be_alive()?;
-    let uprobes = uprobes::returns_by(plan.watched.iter().map(|one| &one.function));
+    let uprobes = uprobes::returns_by(plan.left());
     let mut counter = WritesCounter::new(&mut skeleton, &process);
     let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
-    let (process_ended, ended_soon_s) = (counter.process_ended, counter.ended_soon_s);
+    let ended = counter.life.ended();
     let roles = rows::read(&skeleton)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
@@ -153,8 +148,7 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
         group_sizes: rows::group_sizes(&skeleton)?,
         roles,
         losses: LOSSES.into_iter().zip(bss.losses).collect(),
-        process_ended,
-        ended_soon_s,
+        ended,
     };
     write_result(&options.window, &ladder)
 }
@@ -194,8 +188,7 @@ fn opened<'obj>(
     rodata.preflush = masks.get("preflush").copied().unwrap_or(0);
     rodata.metadata = masks.get("meta").copied().unwrap_or(0);
     open.progs.waking.set_autoload(!plan.state_seen());
-    let none: [Function; 0] = [];
-    uprobes::watch!(open, way, none, ["write", "join", "stage", "state"]);
+    uprobes::watch!(open, way, plan.left(), ["write", "join", "stage", "state"]);
     Ok(open)
 }
 

@@ -13,6 +13,7 @@ use recording::{Mapping, Modules};
 use super::skeleton::RecordsSkel;
 use super::skeleton::types::{counter as Counter, gate_state, loss, row as RecordRow, rows_of};
 use crate::histogram::{self, Histogram, read_all, read_counts};
+use crate::life::Life;
 use crate::refusal::OrRefused;
 use crate::session::Counting;
 
@@ -22,30 +23,29 @@ pub const LINGER_STEP: Duration = Duration::from_millis(5);
 pub struct RecordsCounter<'a, 'obj, 'ring> {
     pub skeleton: &'a mut RecordsSkel<'obj>,
     process: &'a Process,
-    /// When its functions were.
-    probed: Instant,
     ring: RingBuffer<'ring>,
     modules: Modules,
     pub mappings: Vec<(Mapping, Option<Vec<u8>>)>,
     /// CLOCK_MONOTONIC and CLOCK_REALTIME when the gate opened, ns.
     pub clocks: [u64; 2],
-    /// The process had ended when the gate closed.
-    pub process_ended: bool,
-    pub ended_soon_s: Option<f64>,
+    pub life: Life<'a>,
 }
 
 impl<'a, 'obj, 'ring> RecordsCounter<'a, 'obj, 'ring> {
-    pub fn new(skeleton: &'a mut RecordsSkel<'obj>, process: &'a Process, ring: RingBuffer<'ring>) -> Self {
+    pub fn new(
+        skeleton: &'a mut RecordsSkel<'obj>,
+        process: &'a Process,
+        life: Life<'a>,
+        ring: RingBuffer<'ring>,
+    ) -> Self {
         Self {
             skeleton,
             process,
-            probed: Instant::now(),
             ring,
             modules: Modules::default(),
             mappings: Vec::new(),
             clocks: [0; 2],
-            process_ended: false,
-            ended_soon_s: None,
+            life,
         }
     }
 
@@ -107,12 +107,12 @@ impl Counting for RecordsCounter<'_, '_, '_> {
             self.gate(gate_state::OPEN);
         } else {
             self.gate(gate_state::LINGER);
-            self.process_ended = self.process.has_ended();
+            self.life.close();
         }
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
-        self.ended_soon_s = self.ended_soon_s.or_else(|| self.process.ended_soon(self.probed));
+        self.life.look();
         self.ring.consume().or_refused()
     }
 }

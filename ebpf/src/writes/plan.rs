@@ -56,6 +56,11 @@ impl WritePlan {
         self.watched.iter().filter(|one| one.stage == what).map(|one| one.function.clone()).collect()
     }
 
+    /// The functions whose returns are watched: of one that sets a state the call is enough.
+    pub fn left(&self) -> impl Iterator<Item = &Function> {
+        self.watched.iter().filter(|one| one.stage != STATE).map(|one| &one.function)
+    }
+
     /// Whether whoever ends a wait is watched. Not where each call of it would be single-stepped; and as that is so in some
     /// releases and not in others, only where it was asked for, or where states cannot be read: what watching costs
     /// should be the same in two releases that are compared.
