@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from folding.wait_places import WaitPlace
 from ground.results.histogram import Histogram
 from ground.results.interval import Interval
-from ground.results.ladder import ProbedFunction, Trap
+from ground.results.probes import ProbedFunction, Trap
 from ground.results.query_records import PARTS, Pilot, QueryRecord, Recorded, RecordFile, Span
 from ground.results.states import STATES
 from ground.results.tail import (

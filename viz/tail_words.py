@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ground.results.interval import Interval
-from ground.results.tail import Tail, TailRow
+from ground.results.tail import LEAST_SAMPLES, Tail, TailRow
 
 __all__ = (
     "BESIDE_WORDS", "cpu_absent", "first_sentence", "gap_cells", "group_words", "percent_of", "samples_words",
@@ -14,8 +14,6 @@ BESIDE_WORDS = "requests: when a query's first one was handed to the device; a l
 # Rows of a smaller share are not named in the sentence, and no more than so many are.
 _LEAST_SHARE = 0.1
 _NAMED = 2
-# In each group, for shares of the time on the CPU.
-_LEAST_SAMPLES = 100
 _PHRASES = {
     "on-CPU": "on the CPU",
     "run queue": "in the run queue",
@@ -81,8 +79,8 @@ def samples_words(tail: Tail) -> str:
 
 def cpu_absent(tail: Tail) -> str:
     """Why the time on the CPU is not told by category."""
-    few = min(tail.cpu_samples) < _LEAST_SAMPLES
-    why = f"{_LEAST_SAMPLES} are needed; take a longer window" if few else "slow and median queries are not apart"
+    few = min(tail.cpu_samples) < LEAST_SAMPLES
+    why = f"{LEAST_SAMPLES} are needed; take a longer window" if few else "slow and median queries are not apart"
     return f"the time on the CPU is not split by category: {samples_words(tail)}, {why}"
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.histogram import Histogram
-from ground.results.ranges import Amount, Count, in_order
+from ground.results.probes import ProbedFunction, Trap
+from ground.results.ranges import Count, in_order
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -20,11 +21,9 @@ __all__ = (
     "STAGES",
     "Ladder",
     "LadderDevice",
-    "ProbedFunction",
     "QueryParts",
     "Rung",
     "Stage",
-    "Trap",
     "queries_of",
     "read_ladder",
 )
@@ -105,36 +104,6 @@ CLASSES: dict[str, str] = {
     "uring": "asked io_uring or libaio, which is not followed",
     "disorder": "a stage without its end, or out of order",
 }
-
-
-@dataclass(frozen=True)
-class Trap:
-    """What a uprobe costs the function it is on, ns: measured with empty programs on functions of the loader's own.
-
-    stepped_ns: of an entry whose first instruction the kernel single-steps because it cannot emulate it
-    """
-
-    entry_ns: Amount
-    stepped_ns: Amount
-    return_ns: Amount
-
-
-@dataclass(frozen=True)
-class ProbedFunction:
-    """A function with a probe, the file it was found in, and its calls in the trial before the window.
-
-    stepped: its first instruction is single-stepped at each call, which in a VM can take longer than all the rest
-    """
-
-    name: str
-    file: str
-    calls: Count
-    stepped: bool = False
-
-    @property
-    def short(self) -> str:
-        """Its name without arguments and nameless spaces."""
-        return self.name.replace("(anonymous namespace)::", "").partition("(")[0]
 
 
 @dataclass(frozen=True)

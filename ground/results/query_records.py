@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ground.errors import MeasurementError
 from ground.results.histogram import Histogram
-from ground.results.ladder import ProbedFunction, Trap
+from ground.results.probes import ProbedFunction, Trap
 from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json, read_whole
 

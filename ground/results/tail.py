@@ -10,14 +10,16 @@ from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "KINDS", "KIND_OF_PART", "MOST_READS", "P99", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail", "TailGroup",
-    "TailRow", "Threshold", "WorstQuery", "WorstRequest", "WorstWait", "read_tail",
+    "KINDS", "KIND_OF_PART", "LEAST_SAMPLES", "MOST_READS", "P99", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail",
+    "TailGroup", "TailRow", "Threshold", "WorstQuery", "WorstRequest", "WorstWait", "read_tail",
 )  # fmt: skip
 
 # The percentile that slow queries begin at, unless another bound is given.
 P99 = 0.99
 # Queries with more read calls share one row.
 MOST_READS = 3
+# In each group, for shares of the time on the CPU.
+LEAST_SAMPLES = 100
 
 # What rows are, and what each kind means, in the order of tables.
 KINDS: dict[str, str] = {

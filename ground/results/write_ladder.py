@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ground.errors import MeasurementError
 from ground.results.histogram import Histogram
-from ground.results.ladder import Trap
+from ground.results.probes import Trap
 from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 

@@ -13,6 +13,7 @@ __all__ = (
     "Draws",
     "JointResamples",
     "Resamples",
+    "jackknife_error",
     "median",
     "share_draws",
     "share_intervals",
@@ -163,12 +164,14 @@ class JointResamples:
         return Draws(of(self.measured), [of(totals) for totals in self.drawn], self.n)
 
     def error_of_sessions(self, of: Callable[[Mapping[str, Mapping[str, float]]], float]) -> float:
-        """The standard error of a figure by how the sessions differ (jackknife, Tukey 1958); 0 for a single session."""
-        if not self._without:
-            return 0.0
-        values = [of(totals) for totals in self._without]
-        mean = sum(values) / self.n
-        return math.sqrt((self.n - 1) / self.n * sum([(value - mean) ** 2 for value in values]))
+        """The standard error of a figure by how the sessions differ; 0 for a single session."""
+        return jackknife_error([of(totals) for totals in self._without]) if self._without else 0.0
+
+
+def jackknife_error(without: Sequence[float]) -> float:
+    """The standard error of a figure by what it is without each of its parts in turn (Tukey 1958)."""
+    mean, n = sum(without) / len(without), len(without)
+    return math.sqrt((n - 1) / n * sum([(value - mean) ** 2 for value in without]))
 
 
 def share_draws(repeats: Sequence[Sequence[Sequence[float]]]) -> list[Draws]:

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 
 from folding.wait_places import WaitPlace, place_of
 from ground.results.query_records import ON_CPU, QueryRecord
-from ground.results.tail import CpuRow
+from ground.results.tail import LEAST_SAMPLES, CpuRow
 from ioflame.analysis.tail_groups import MEDIAN, SLOW, Bounds, GroupSums, Sums
 
-__all__ = ("LEAST_SAMPLES", "RUNNING", "CpuSplit", "Undisturbed", "cpu_rows")
+__all__ = ("RUNNING", "CpuSplit", "Undisturbed", "cpu_rows")
 
-# With fewer samples in slow queries, shares are too uncertain.
-LEAST_SAMPLES = 100
 RUNNING = "on_cpu"
 _ALL = "samples"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from ground.results.checks import Check, Verdict
 from ground.results.interval import Interval
 from ground.results.write_ladder import WriteHalf, WriteLadder, WriteTurn
+from ioflame.analysis.bootstrap import jackknife_error
 from ioflame.analysis.quantiles import t_quantile
 
 __all__ = ("write_cost", "write_cost_checks")
@@ -29,10 +29,8 @@ def write_cost(ladder: WriteLadder) -> Interval | None:
         return None
     taken = _longer(turns)
     without = [_longer([*turns[:place], *turns[place + 1 :]]) for place in range(len(turns))]
-    mean, n = sum(without) / len(turns), len(turns)
-    error = math.sqrt((n - 1) / n * sum((one - mean) ** 2 for one in without))
-    own, half = ladder.write_traps_ns, t_quantile(0.95, n - 1) * error
-    return Interval(taken + own, taken + own - half, taken + own + half, n)
+    own, half = ladder.write_traps_ns, t_quantile(0.95, len(turns) - 1) * jackknife_error(without)
+    return Interval(taken + own, taken + own - half, taken + own + half, len(turns))
 
 
 def _longer(turns: Sequence[WriteTurn]) -> float:

@@ -24,7 +24,7 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageErr
 from ground.results.comparison import BUILD, COMMAND_LINE, NOTHING, Comparison, ComparisonRun
 from ground.results.differences import Outcome
 from ground.results.metrics import DECIDING
-from ground.results.run import open_run, read_or_none
+from ground.results.run import open_run
 from ground.results.verdicts import VERDICT
 from ground.settings import Setting
 from ground.system.process import interruptible
@@ -49,13 +49,12 @@ from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.measure.compare.own_commands import differing_between, resolve_commands, workload_of
 from ioflame.measure.count.plan import PlannedCount, check_installed
 from ioflame.measure.own_command.command_words import program_place
-from ioflame.present.comparison_page import counts_beside, write_comparison_page
+from ioflame.present.comparison_page import counts_beside, unwatched, write_comparison_page
 from ioflame.present.comparison_tables import tables_of
 from ioflame.stages.comparison import plans_of, verdicts_of
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.relative import render_agreement, render_relative
-from viz.terminal.summary import lost_lines
 from workloads.engines.rocksdb.command_line import CLIENT, bench_command
 from workloads.libraries import asked_libraries, names_a_library
 from workloads.registry import DEFAULT_ENGINE, engine_named
@@ -215,7 +214,7 @@ def _plan(record: Comparison) -> int:
 
 
 def _print(going: ComparisonRun, arguments: argparse.Namespace) -> int:
-    if lost := _lost(going):
+    if lost := unwatched(going):
         print("\n".join(lost), file=sys.stderr if arguments.json or arguments.table else sys.stdout)
     if arguments.table:
         return _beside([going], arguments) or (EXIT_CHECK_FAILED if lost else EXIT_OK)
@@ -237,16 +236,6 @@ def _print(going: ComparisonRun, arguments: argparse.Namespace) -> int:
     outcomes = {arm.decisions[name].outcome for arm in found.arms for name in DECIDING if name in arm.decisions}
     failed = bool(found.bars or lost) or (arguments.fail_on == "regressed" and Outcome.REGRESSED in outcomes)
     return EXIT_CHECK_FAILED if failed else EXIT_OK
-
-
-def _lost(going: ComparisonRun) -> list[str]:
-    """What did not watch in some process of an arm, once each; runs that are gone tell nothing."""
-    lines: dict[str, None] = {}
-    for session in going.record.whole_sessions():
-        for process in session.processes:
-            run = read_or_none(going.directory / process.directory, open_run)
-            lines |= dict.fromkeys(f"{process.arm}: {line}" for line in (lost_lines(run.record) if run else ()))
-    return list(lines)
 
 
 def _options(arguments: argparse.Namespace) -> CompareOptions:

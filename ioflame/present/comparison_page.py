@@ -8,16 +8,17 @@ from folding.frames import compare_frames
 from ground.errors import IoflameError
 from ground.results.comparison import ComparisonRun
 from ground.results.frame_differences import FrameDifferences
-from ground.results.run import open_run
+from ground.results.run import open_run, read_or_none
 from ground.results.verdicts import Verdicts
 from ioflame.analysis.compare.instruments import comparability
 from ioflame.present.counted import Shown, write_pages
 from ioflame.present.frames import profile_runs
 from viz.page.compare import ComparisonView, render_comparison
 from viz.page.document import write_page
+from viz.terminal.summary import lost_lines
 from workloads.registry import rules_named
 
-__all__ = ("counts_beside", "write_comparison_page")
+__all__ = ("counts_beside", "unwatched", "write_comparison_page")
 
 _PAGE = "compare.html"
 
@@ -26,6 +27,16 @@ def counts_beside(going: ComparisonRun, width: int | None) -> Shown | None:
     """What was counted beside a comparison, its own page written; None where nothing was."""
     count = going.count()
     return write_pages(going.counted, count, width) if count is not None else None
+
+
+def unwatched(going: ComparisonRun) -> list[str]:
+    """What did not watch in some process of an arm, once each; runs that are gone tell nothing."""
+    lines: dict[str, None] = {}
+    for session in going.record.whole_sessions():
+        for process in session.processes:
+            run = read_or_none(going.directory / process.directory, open_run)
+            lines |= dict.fromkeys(f"{process.arm}: {line}" for line in (lost_lines(run.record) if run else ()))
+    return list(lines)
 
 
 def write_comparison_page(going: ComparisonRun, found: Verdicts, counted: Shown | None = None) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from ebpf.writes import WritesRequest, write_checks, writes_observer
 from ground.errors import MeasurementError, UsageError
 from ground.results.checks import Verdict
-from ground.results.ladder import Trap
+from ground.results.probes import Trap
 from ground.results.write_ladder import WriteHalf, WriteLadder, WriteTurn, read_write_ladder
 from ground.system.atomic_files import write_json
 from ground.system.process import Children

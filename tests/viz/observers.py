@@ -8,9 +8,10 @@ from dataclasses import replace
 from ground.results.files import Files
 from ground.results.histogram import Histogram
 from ground.results.io_latency import Device, DiskWindow, IoLatency, IoRow, IoSlice
-from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice, QueryParts, Rung, Trap
+from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice, QueryParts, Rung
 from ground.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
 from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
+from ground.results.probes import Trap
 from ground.results.requests import OperationTotal
 from ground.results.whose import FileRow, ReasonRow, Whose, WhoseRow
 from ground.results.write_ladder import WatchedFunction, WriteLadder, WritePilot, WriteRole, WriteStage

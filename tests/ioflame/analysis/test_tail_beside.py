@@ -9,9 +9,9 @@ import pytest
 
 from ground.results.jobs import Job, Jobs, RunJobs
 from ground.results.query_records import QueryRecord
-from ground.results.tail import BesideRow, CpuRow
+from ground.results.tail import LEAST_SAMPLES, BesideRow, CpuRow
 from ioflame.analysis.tail_beside import Intervals, beside_rows, job_stretches
-from ioflame.analysis.tail_cpu import LEAST_SAMPLES, Undisturbed, cpu_rows
+from ioflame.analysis.tail_cpu import Undisturbed, cpu_rows
 from ioflame.analysis.tail_groups import Bounds
 from ioflame.analysis.tail_strip import strip_of
 from tests.tails import PLACES, SECOND, START, query, request, sample
