@@ -15,8 +15,9 @@ from tests.e2e.commands import Measured, attached, script, service
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 _BURN = [sys.executable, "-c", "while True: sum(range(1000))"]
-# Beside a perf that records as it should, or in its place, deaf to whoever asks it to end.
-_BESIDE = '{burn} & exec {perf} "$@"'
+# Beside a perf that records as it should: many short processes, none of which comes to the bound of one.
+_BESIDE = '(trap "" INT TERM; while :; do {short}; done) & exec {perf} "$@"'
+# In its place, deaf to whoever asks it to end.
 _INSTEAD = "exec {burn}"
 _DEAF = "'import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]\nwhile True: pass'"
 
@@ -26,7 +27,8 @@ def watched(out: Path, *words: str, burns: str = "") -> Measured:
     prefix: tuple[str, ...] = ()
     if burns:
         perf = shutil.which("perf")
-        body = burns.format(burn=f"{sys.executable} -c {_DEAF}", perf=perf)
+        short = f"{sys.executable} -c 'sum(range(10**7))'"
+        body = burns.format(burn=f"{sys.executable} -c {_DEAF}", short=short, perf=perf)
         made = script(out / "bin" / "perf", f'case "$*" in *--control*) {body};; esac\nexec {perf} "$@"')
         prefix = ("env", f"PATH={made.parent}:/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin")
     with service(_BURN) as process:

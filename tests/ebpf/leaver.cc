@@ -1,6 +1,6 @@
 // Calls that are left in ways that a return trampoline does not survive: a line is one order, answered by how many returned.
 //   leaver throws | catches | jumps | switches
-//   "go"  calls until "stop"        "N"  N calls, of which one in 100 does it
+//   "go"  calls until "stop"        "N"  N calls, of which each 100th does it
 #include <poll.h>
 #include <setjmp.h>
 #include <ucontext.h>
@@ -84,6 +84,7 @@ static void routine() {
 }
 
 static void carry_out(int n) {
+  calls = 0;
   if (strcmp(mode, "switches")) {
     while (n--) call();
     return;
