@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebpf.backends import choose_backend
+from ebpf.backends import BACKENDS, choose_backend
 from ebpf.diskstats import not_counted, requests_between
 from ebpf.iolat_bcc import BccIoLatency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
@@ -44,7 +44,7 @@ class IoLatencyRequest:
 
 def io_latency_observer(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
     """The observer that leaves an `IoLatency` in `out`. HostError where no backend works here, with the reasons."""
-    return _BACKENDS[choose_backend(request.backend)](request, children, out)
+    return _BACKENDS[choose_backend(request.backend, "iolat", BACKENDS)](request, children, out)
 
 
 def _co_re(request: IoLatencyRequest, children: Children, out: Path) -> Observer:

@@ -64,7 +64,7 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
             f"{Setting.LADDER_SAMPLE.to(request.sample)} is not a number of queries",
             mend=f"1 (each query) to {_MOST_SAMPLE}",
         )
-    if choose_backend(request.backend, LADDER_BACKENDS) == "bpftrace":
+    if choose_backend(request.backend, "ladder", LADDER_BACKENDS) == "bpftrace":
         if request.start == "query" or request.kind is not None or request.query_symbol is not None:
             raise HostError(
                 "the ladder by bpftrace begins at the read call, not at the query",

@@ -58,7 +58,7 @@ def tail_observer(request: TailRequest, children: Children, directory: Path) -> 
     UsageError for a request that makes no sense, HostError where the CO-RE programs do not run here.
     """
     _check(request)
-    choose_backend("co-re", ("co-re",))
+    choose_backend("co-re", "records")
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--keep", request.keep]
     arguments += ["--linger", f"{request.linger:g}", "--expected", f"{request.expected:g}"]
     arguments += ["--records", str(directory / Files.QUERY_RECORDS)]

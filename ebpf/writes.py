@@ -45,7 +45,7 @@ def writes_observer(request: WritesRequest, children: Children, out: Path) -> Co
     """The observer that leaves a `WriteLadder` in `out`. HostError where the CO-RE programs do not run here."""
     if request.stages not in WRITE_DEPTHS:
         raise UsageError(f"--stages {request.stages} is not known", mend=f"one of {', '.join(WRITE_DEPTHS)}")
-    choose_backend("co-re", ("co-re",))
+    choose_backend("co-re", "writes")
     arguments = ["--pid", str(request.pid), "--stages", request.stages, "--cost-turns", str(request.cost_turns)]
     if request.force:
         arguments.append("--force")

@@ -13,11 +13,12 @@ use serde::Serialize;
 use crate::cost::{Accounting, ProgramCost};
 use crate::device::{Device, DiskWindow, GateEdges};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
-use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
+use crate::kernel_flags::{RequestFlags, kernel_btf};
 use crate::layout::{entries_of_cpus, names, plain};
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
-use crate::targets::{TargetOptions, with_start_times};
+use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use observer::Failure;
 use observer::clock::now_ns;
 use skeleton::types::{kind, kind_sum, operation as Operation, stage as Stage};
@@ -192,32 +193,29 @@ pub fn run(options: &IolatOptions) -> Result<(), Failure> {
         Follow::Insert => &[Follow::Insert],
         Follow::Bio => &[Follow::Bio],
     };
-    if ways != [Follow::Bio] {
-        must_hand_over_requests(&btf)?;
-    }
-    let mut refused = None;
+    let mut lacking = None;
     for way in ways {
         let mut storage = MaybeUninit::uninit();
-        let loaded = load(options, &device, &flags, *way, &mut storage);
-        match loaded {
-            Ok(mut skeleton) => {
-                options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
-                return measure(options, &device, &flags, *way, &mut skeleton);
-            }
-            // The first way is the one whose refusal says most.
-            Err(failure) => refused = refused.or(Some(failure)),
+        let open = opened(options, &device, &flags, *way, &mut storage)?;
+        // Of the last way, which the oldest kernels are served by.
+        lacking = needs::lacks("iolat", open.open_object(), skeleton::OBJECT)?;
+        if lacking.is_none() {
+            let mut skeleton = open.load().or_refused()?;
+            skeleton.attach().or_refused()?;
+            options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
+            return measure(options, &device, &flags, *way, &mut skeleton);
         }
     }
-    Err(refused.expect("there is at least one way"))
+    Err(lacking.expect("there is at least one way"))
 }
 
-fn load<'obj>(
+fn opened<'obj>(
     options: &IolatOptions,
     device: &Device,
     flags: &RequestFlags,
     way: Follow,
     storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
-) -> Result<skeleton::IolatSkel<'obj>, Failure> {
+) -> Result<skeleton::OpenIolatSkel<'obj>, Failure> {
     let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
     let rodata = constants!(open, 0);
     rodata.device_major = device.major;
@@ -229,10 +227,20 @@ fn load<'obj>(
         open.maps.flights.set_max_entries(entries).or_refused()?;
         open.maps.kinds.set_max_entries(entries).or_refused()?;
     }
-    options.targets.choose_programs(open.open_object_mut(), |name| way.programs().contains(&name));
-    let mut skeleton = open.load().or_refused()?;
-    skeleton.attach().or_refused()?;
-    Ok(skeleton)
+    choose_programs(open.open_object_mut(), options.targets.children, |name| way.programs().contains(&name));
+    Ok(open)
+}
+
+/// Of each way, all programs.
+pub fn trial(trial: &mut Trial) {
+    for (name, way) in [("requests", Follow::Request), ("insert", Follow::Insert), ("bios", Follow::Bio)] {
+        let mut storage = MaybeUninit::uninit();
+        let opened = skeleton::IolatSkelBuilder::default().open(&mut storage).or_refused().map(|mut open| {
+            choose_programs(open.open_object_mut(), true, |name| way.programs().contains(&name));
+            open
+        });
+        trial.way("iolat", name, opened, skeleton::OBJECT);
+    }
 }
 
 fn measure(

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use libbpf_rs::ReferencesType;
-use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Typedef};
-use libbpf_rs::btf::{Btf, BtfType};
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Enum, Typedef};
 
 use observer::Failure;
 
@@ -26,39 +25,9 @@ pub fn kernel_btf() -> Result<Btf<'static>, Failure> {
     })
 }
 
-/// Refuses a kernel whose events of requests hand over the queue first (before Linux 5.11, commit a54895fa057c): programs
-/// that take the first argument for the request would read some other structure.
-pub fn must_hand_over_requests(btf: &Btf) -> Result<(), Failure> {
-    must_be_request(first_argument(btf, "block_rq_issue"))
-}
-
-fn must_be_request(first: Option<String>) -> Result<(), Failure> {
-    match first.as_deref() {
-        Some("request") => Ok(()),
-        other => Err(Failure::host(format!(
-            "the event block_rq_issue of this kernel begins with {}, not with the request",
-            other.map_or_else(|| "what its BTF does not tell".to_owned(), |name| format!("a {name}"))
-        ))
-        .meaning("it is older than Linux 5.11, and the CO-RE programs of iolat would read another structure")
-        .mend("ioflame ebpf iolat --backend bpftrace")),
-    }
-}
-
 /// Whether programs can be put on an event of the running kernel.
 pub fn has_event(btf: &Btf, event: &str) -> bool {
     btf.type_by_name::<Typedef>(&format!("btf_trace_{event}")).is_some()
-}
-
-/// The name of the structure that the first argument of an event points to.
-fn first_argument(btf: &Btf, event: &str) -> Option<String> {
-    let declared = btf.type_by_name::<Typedef>(&format!("btf_trace_{event}"))?;
-    let pointer = Ptr::try_from(declared.referenced_type()).ok()?;
-    let function = FuncProto::try_from(pointer.referenced_type()).ok()?;
-    // Before the event's own there is the tracer's `void *`.
-    let argument: BtfType = btf.type_by_id(function.get(1)?.ty)?;
-    let pointed =
-        Ptr::try_from(argument.skip_mods_and_typedefs()).ok()?.referenced_type().skip_mods_and_typedefs();
-    Some(pointed.name()?.to_string_lossy().into_owned())
 }
 
 impl RequestFlags {
@@ -105,25 +74,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_event_begins_with_is_read_from_the_kernel() {
+    fn events_and_flags_are_those_of_the_kernel() {
         let btf = kernel_btf().unwrap();
-        assert_eq!(first_argument(&btf, "block_rq_issue").as_deref(), Some("request"));
-        assert!(must_hand_over_requests(&btf).is_ok());
-        // As the events of requests began before Linux 5.11.
-        assert_eq!(first_argument(&btf, "block_bio_complete").as_deref(), Some("request_queue"));
-        assert_eq!(first_argument(&btf, "no_such_event"), None);
         assert!(has_event(&btf, "block_rq_issue") && !has_event(&btf, "no_such_event"));
         assert!(RequestFlags::of(&btf).masks()["meta"].is_power_of_two());
-    }
-
-    #[test]
-    fn an_older_kernel_is_refused_in_words() {
-        for (first, words) in
-            [(Some("request_queue"), "begins with a request_queue"), (None, "does not tell")]
-        {
-            let failure = must_be_request(first.map(str::to_owned)).unwrap_err();
-            assert_eq!(failure.exit_code, 3);
-            assert!(failure.to_string().contains(words), "{failure}");
-        }
     }
 }

@@ -9,17 +9,18 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::read_counts;
 use crate::layout::names;
 use crate::life::{Ended, Life};
+use crate::needs::{self, Trial};
 use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
 use crate::symbols::Function;
-use crate::uprobes::{self, Trap};
+use crate::uprobes::{self, Trap, Way};
 use disk::FollowedDisk;
 use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
@@ -112,6 +113,18 @@ impl Counting for LadderCounter<'_, '_> {
     }
 }
 
+/// All programs, for queries and the file reader.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = skeleton::LadderSkelBuilder::default().open(&mut storage).or_refused().map(|mut open| {
+        let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+        (rodata.with_query, rodata.with_reader) = (1, 1);
+        uprobes::watch!(open, Way::PLAIN, &[], ["query", "reader"]);
+        open
+    });
+    trial.way("ladder", "", opened, skeleton::OBJECT);
+}
+
 /// Follows queries for the window and writes the JSON.
 pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -130,7 +143,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         let names = if with_reader { &["query", "reader"][..] } else { &["query"] };
         uprobes::watch!(open, plan.way, &plan.query, names);
     }
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("ladder", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     let _links = match &plan {
         Some(plan) => plan.attach(&mut skeleton, options.pid)?,

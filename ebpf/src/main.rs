@@ -11,6 +11,9 @@ macro_rules! skeleton {
         #[allow(clippy::all, clippy::pedantic, dead_code, non_camel_case_types, unused_imports)]
         mod skeleton {
             include!(concat!(env!("OUT_DIR"), "/", $name, ".skel.rs"));
+
+            /// The object's bytes.
+            pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"));
         }
     };
 }
@@ -26,8 +29,8 @@ mod kernel_flags;
 mod ladder;
 mod layout;
 mod life;
+mod needs;
 mod offcpu;
-mod probe;
 mod queries;
 mod records;
 mod refusal;
@@ -51,8 +54,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Program {
-    /// Says which kinds of program this kernel lets us load and attach, each by trying
-    Probe,
+    /// Says which instruments a kernel can run, each by loading its programs
+    Needs(needs::NeedsOptions),
     /// IO latency of one block device: queue and device, the process and everybody else
     Iolat(iolat::IolatOptions),
     /// The latency ladder: a query through engine, system call, block layer, device, wake-up and back
@@ -73,7 +76,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     refusal::keep_libbpf_words();
     let done = match arguments.program {
-        Program::Probe => probe::run(),
+        Program::Needs(options) => needs::run(&options),
         Program::Iolat(options) => iolat::run(&options),
         Program::Ladder(options) => ladder::run(&options),
         Program::Offcpu(options) => offcpu::run(&options),

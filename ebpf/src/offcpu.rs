@@ -14,12 +14,13 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use clap::Args;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use perfdata::writer::{Recording, Sample};
 use recording::{Kernel, Mapping, Modules};
 use serde::Serialize;
 
 use crate::layout::{entries, names};
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
 use account::{Life, Row, Window};
@@ -139,6 +140,16 @@ impl Counting for OffcpuCounter<'_, '_> {
     }
 }
 
+/// All programs, with the stacks of who wakes.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = skeleton::OffcpuSkelBuilder::default().open(&mut storage).or_refused().map(|mut open| {
+        open.maps.rodata_data.as_deref_mut().expect("the program has constants").with_waker = 1;
+        open
+    });
+    trial.way("offcpu", "", opened, skeleton::OBJECT);
+}
+
 /// Counts for the window and writes the JSON, and the recording where one is wanted.
 pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -159,7 +170,7 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
         open.maps.stacks.set_max_entries(entries).or_refused()?;
     }
     let kernel = Kernel::running();
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("offcpu", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     process.must_be_alive()?;
     let attached = tasks::tasks(&process).into_iter();

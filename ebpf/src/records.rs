@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder};
 use recording::Kernel;
 use serde::Serialize;
@@ -24,6 +24,7 @@ use serde::Serialize;
 use crate::histogram::Histogram;
 use crate::layout::{entries, names};
 use crate::life::{Ended, Life};
+use crate::needs::{self, Trial};
 use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
 use crate::queries::{FILE_CALLS, Queries, READ, READ_CALLS};
@@ -91,6 +92,16 @@ struct QueryRecords {
     ended: Ended,
 }
 
+/// All programs, for queries that are functions.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = skeleton::RecordsSkelBuilder::default().open(&mut storage).or_refused().map(|mut open| {
+        uprobes::watch!(open, Way::PLAIN, &[], ["query"]);
+        open
+    });
+    trial.way("records", "", opened, skeleton::OBJECT);
+}
+
 /// Follows queries for the window; writes the records, the stacks of their waits and the JSON.
 pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -118,7 +129,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     if !calls_are_queries {
         uprobes::watch!(open, way, &query, ["query"]);
     }
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("records", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     let links = uprobes::attach(skeleton.object_mut(), "query", way, options.pid, &query)?;
     let samples = Samples::begin(&skeleton.progs.sample_running)?;

@@ -5,11 +5,12 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use clap::Args;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::{Histogram, read_rows};
 use crate::layout::names;
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use observer::{Failure, Process};
@@ -55,6 +56,17 @@ impl Counting for RunqlatCounter<'_, '_> {
     }
 }
 
+/// All programs.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    trial.way(
+        "runqlat",
+        "",
+        skeleton::RunqlatSkelBuilder::default().open(&mut storage).or_refused(),
+        skeleton::OBJECT,
+    );
+}
+
 /// Counts for the window and writes the JSON.
 pub fn run(options: &RunqlatOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -64,7 +76,7 @@ pub fn run(options: &RunqlatOptions) -> Result<(), Failure> {
     if let Some(entries) = options.map_entries {
         open.maps.threads.set_max_entries(entries).or_refused()?;
     }
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("runqlat", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     process.must_be_alive()?;
     let (start_ns, end_ns) =

@@ -45,18 +45,6 @@ impl TargetOptions {
         Ok(found.into_iter().collect())
     }
 
-    /// Loads, of an object's programs, those that keep the set, and those by whose name `wanted` says so.
-    pub fn choose_programs(&self, object: &mut OpenObject, wanted: impl Fn(&str) -> bool) {
-        for mut program in object.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            program.set_autoload(match name.as_str() {
-                "target_exits" => true,
-                "target_forks" => self.children,
-                name => wanted(name),
-            });
-        }
-    }
-
     /// Puts the processes into the programs' set. The programs are attached already, so that none that ends is missed;
     /// one whose number was given to another process since `processes` is refused.
     pub fn enter(
@@ -78,6 +66,18 @@ impl TargetOptions {
             }
         }
         Ok(())
+    }
+}
+
+/// Loads, of an object's programs, those that keep the set of processes, and those by whose name `wanted` says so.
+pub fn choose_programs(object: &mut OpenObject, children: bool, wanted: impl Fn(&str) -> bool) {
+    for mut program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(match name.as_str() {
+            "target_exits" => true,
+            "target_forks" => children,
+            name => wanted(name),
+        });
     }
 }
 

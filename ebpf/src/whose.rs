@@ -22,9 +22,10 @@ use crate::cost::{Accounting, ProgramCost};
 use crate::device::{Device, DiskWindow, GateEdges};
 use crate::kernel_flags::{RequestFlags, has_event, kernel_btf};
 use crate::layout::{entries, names, plain};
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
-use crate::targets::{TargetOptions, with_start_times};
+use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use requests::{EndedRequests, OperationTotal, SeenFile, SeenThread};
 
 skeleton!("whose");
@@ -131,13 +132,6 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
-    if !device.bio_based && !has_event(&btf, "block_io_start") {
-        return Err(Failure::host("this kernel has no event block_io_start")
-            .meaning(
-                "it is older than Linux 6.5: where a request is sent, and by whom, cannot be seen by `whose`",
-            )
-            .mend("ioflame ebpf iolat   (it needs Linux 5.12)"));
-    }
     let direct = has_event(&btf, "iomap_dio_rw_begin");
     let flags = RequestFlags::of(&btf);
     let mut storage = MaybeUninit::uninit();
@@ -157,13 +151,25 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
         open.maps.names.set_max_entries(entries).or_refused()?;
     }
     let programs: &[&str] = if device.bio_based { &BY_BIOS } else { &BY_REQUESTS };
-    options.targets.choose_programs(open.open_object_mut(), |name| {
+    choose_programs(open.open_object_mut(), options.targets.children, |name| {
         if name == "direct_begins" { direct } else { programs.contains(&name) }
     });
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("whose", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
     measure(options, &device, &flags, direct, &mut skeleton)
+}
+
+/// Of each way, all programs.
+pub fn trial(trial: &mut Trial) {
+    for (name, programs) in [("requests", &BY_REQUESTS[..]), ("bios", &BY_BIOS)] {
+        let mut storage = MaybeUninit::uninit();
+        let opened = skeleton::WhoseSkelBuilder::default().open(&mut storage).or_refused().map(|mut open| {
+            choose_programs(open.open_object_mut(), true, |name| programs.contains(&name));
+            open
+        });
+        trial.way("whose", name, opened, skeleton::OBJECT);
+    }
 }
 
 fn measure(

@@ -12,13 +12,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::read_counts;
 use crate::kernel_flags::{RequestFlags, kernel_btf};
 use crate::layout::names;
 use crate::life::{Ended, Life};
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
 use crate::uprobes::{self, Trap, Way};
@@ -104,6 +105,14 @@ impl Counting for WritesCounter<'_, '_> {
     }
 }
 
+/// All programs, with all stages.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = Process::open(std::process::id())
+        .and_then(|own| opened(&mut storage, &own, &plan::WritePlan::default(), Way::PLAIN, true));
+    trial.way("writes", "", opened, skeleton::OBJECT);
+}
+
 /// Follows writes for the window and writes the JSON.
 pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -113,7 +122,7 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let (pilot, full, notes) = pilot(options, &process, &plan, way, trap)?;
     let turns = turns::take(options.cost_turns, &process, &plan, way, full)?;
     let mut storage = MaybeUninit::uninit();
-    let mut skeleton = opened(&mut storage, &process, &plan, way, full)?.load().or_refused()?;
+    let mut skeleton = loaded(&mut storage, &process, &plan, way, full)?;
     let _links = attached(&mut skeleton, &plan, way, options.pid, full)?;
     process.must_be_alive()?;
     let uprobes = uprobes::returns_by(plan.left());
@@ -151,6 +160,16 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
         ended,
     };
     write_result(&options.window, &ladder)
+}
+
+fn loaded<'obj>(
+    storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
+    process: &Process,
+    plan: &plan::WritePlan,
+    way: Way,
+    full: bool,
+) -> Result<skeleton::WritesSkel<'obj>, Failure> {
+    needs::load("writes", opened(storage, process, plan, way, full)?, skeleton::OBJECT)
 }
 
 /// The programs, with what they are to know of the process.
@@ -215,7 +234,7 @@ fn pilot(
     trap: Trap,
 ) -> Result<(WritePilot, bool, Vec<String>), Failure> {
     let mut storage = MaybeUninit::uninit();
-    let mut skeleton = opened(&mut storage, process, plan, way, false)?.load().or_refused()?;
+    let mut skeleton = loaded(&mut storage, process, plan, way, false)?;
     let links = plan.attach_writes(&mut skeleton, way, options.pid)?;
     let mut counter = WritesCounter::new(&mut skeleton, process);
     let begun = Instant::now();

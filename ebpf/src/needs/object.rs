@@ -1,0 +1,206 @@
+//! What a compiled program asks of the kernel's types: its CO-RE relocations, by name, and the helpers that it calls.
+//!
+//! Layout of `.BTF` and `.BTF.ext`: Documentation/bpf/btf.rst and libbpf's `struct btf_ext_header`, `struct bpf_core_relo`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use libbpf_rs::btf::types::{Array, Composite};
+use libbpf_rs::btf::{Btf, BtfType};
+use object::read::elf::ElfFile64;
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionIndex, SymbolKind,
+};
+
+use super::types::{Scalar as _, number};
+
+/// `enum bpf_core_relo_kind`, those that we know what to do with.
+const BYTE_OFFSET: u32 = 0;
+const BYTE_SIZE: u32 = 1;
+const EXISTS: u32 = 2;
+const INSTRUCTION: usize = 8;
+/// `BPF_JMP | BPF_CALL`, and what says in its second byte that it calls another function of the object.
+const CALL: u8 = 0x85;
+/// Classes of instructions that load and store: libbpf fits their width to the field's.
+const LOADS_AND_STORES: [u8; 3] = [1, 2, 3];
+
+/// A field that a program reads: of a structure, by its path. Two flavours of a structure have the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path {
+    pub structure: String,
+    pub members: Vec<String>,
+}
+
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.structure, self.members.join("."))
+    }
+}
+
+/// How a program reads a field.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// It looks first whether the kernel has it, or reads it from a flavour (`NAME___OTHER`), which is one way of several.
+    pub optional: bool,
+    /// Bytes that it reads whatever the kernel's field has; None where it fits itself to that.
+    pub bytes: Option<u32>,
+}
+
+struct Relocation {
+    at: u64,
+    kind: u32,
+    path: Path,
+    flavour: bool,
+    bytes: Option<u32>,
+}
+
+/// A function, or all of `.text`.
+#[derive(Clone)]
+struct Part {
+    section: String,
+    begin: u64,
+    end: u64,
+}
+
+/// Of one object file.
+pub struct Asked<'a> {
+    elf: ElfFile64<'a>,
+    relocations: BTreeMap<String, Vec<Relocation>>,
+}
+
+impl<'a> Asked<'a> {
+    /// None for what clang did not make for the kernel: nothing of it can be held against anything.
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        let elf = ElfFile64::parse(bytes).ok()?;
+        let btf = Btf::from_raw("needs", bytes).ok()??;
+        let strings = strings(elf.section_by_name(".BTF")?.data().ok()?)?;
+        let relocations = relocations(&elf, strings, &btf)?;
+        Some(Self { elf, relocations })
+    }
+
+    /// Fields that a program reads, and how.
+    pub fn fields(&self, program: &str) -> BTreeMap<Path, Reading> {
+        let parts = self.parts(program);
+        let within = |one: &&Relocation, part: &Part| (part.begin..part.end).contains(&one.at);
+        let own: Vec<&Relocation> = parts
+            .iter()
+            .filter_map(|part| Some((part, self.relocations.get(&part.section)?)))
+            .flat_map(|(part, all)| all.iter().filter(move |one| within(one, part)))
+            .collect();
+        let mut found: BTreeMap<Path, Reading> = BTreeMap::new();
+        for one in own.iter().filter(|one| one.kind == BYTE_OFFSET) {
+            let also = |kind: u32| own.iter().any(|other| other.kind == kind && other.path == one.path);
+            let reading = Reading {
+                optional: one.flavour || also(EXISTS),
+                bytes: if also(BYTE_SIZE) { None } else { one.bytes },
+            };
+            let known = found.entry(one.path.clone()).or_insert(reading);
+            known.optional &= reading.optional;
+            known.bytes = known.bytes.or(reading.bytes);
+        }
+        found
+    }
+
+    /// Numbers of the kernel's functions that a program calls (`enum bpf_func_id`).
+    pub fn helpers(&self, program: &str) -> BTreeSet<u32> {
+        let parts = self.parts(program);
+        let code = parts.iter().filter_map(|part| {
+            let data = self.elf.section_by_name(&part.section)?.data().ok()?;
+            data.get(usize::try_from(part.begin).ok()?..usize::try_from(part.end).ok()?)
+        });
+        code.flat_map(|code| code.chunks_exact(INSTRUCTION))
+            // Its source register says whose function it is: the kernel's, or one of the object.
+            .filter(|one| one[0] == CALL && one[1] >> 4 == 0)
+            .filter_map(|one| number(one, 4))
+            .collect()
+    }
+
+    /// The program, and all functions of the object where it refers to one.
+    fn parts(&self, program: &str) -> Vec<Part> {
+        let found =
+            self.elf.symbols().find(|one| one.name() == Ok(program) && one.kind() == SymbolKind::Text);
+        let Some(section) = found.and_then(|one| self.elf.section_by_index(one.section_index()?).ok()) else {
+            return Vec::new();
+        };
+        let (begin, size) = found.map_or((0, 0), |one| (one.address(), one.size()));
+        let name = section.name().unwrap_or_default().to_owned();
+        let own = Part { section: name, begin, end: begin + size };
+        let text = self.elf.section_by_name(".text").filter(|text| text.size() > 0);
+        let refers = |to: SectionIndex| {
+            section.relocations().any(|(at, relocation)| {
+                let RelocationTarget::Symbol(symbol) = relocation.target() else { return false };
+                let into = self.elf.symbol_by_index(symbol).ok().and_then(|symbol| symbol.section_index());
+                (own.begin..own.end).contains(&at) && into == Some(to)
+            })
+        };
+        let called = text.filter(|text| refers(text.index()));
+        let called = called.map(|text| Part { section: ".text".to_owned(), begin: 0, end: text.size() });
+        [own].into_iter().chain(called).collect()
+    }
+}
+
+/// The names of a `.BTF`.
+fn strings(btf: &[u8]) -> Option<&[u8]> {
+    let header = usize::try_from(number(btf, 4)?).ok()?;
+    let begin = header.checked_add(usize::try_from(number(btf, 16)?).ok()?)?;
+    btf.get(begin..)
+}
+
+/// The CO-RE relocations of a `.BTF.ext`, by section.
+fn relocations(elf: &ElfFile64, strings: &[u8], btf: &Btf) -> Option<BTreeMap<String, Vec<Relocation>>> {
+    let section = elf.section_by_name(".BTF.ext")?;
+    let ext = section.data().ok()?;
+    let mut found: BTreeMap<String, Vec<Relocation>> = BTreeMap::new();
+    let begin = number(ext, 4)?.checked_add(number(ext, 24)?)?;
+    let end = begin.checked_add(number(ext, 28)?)?;
+    let record = number(ext, begin as usize)?;
+    let mut at = begin + 4;
+    while at < end {
+        let section = text(strings, number(ext, at as usize)?)?;
+        let code = elf.section_by_name(section)?.data().ok()?;
+        let count = number(ext, at as usize + 4)?;
+        let first = at as usize + 8;
+        for record_at in (0..count as usize).map(|index| first + index * record as usize) {
+            let place = number(ext, record_at)?;
+            let root: BtfType = btf.type_by_id(number(ext, record_at + 4)?.into())?;
+            let access = text(strings, number(ext, record_at + 8)?)?;
+            let kind = number(ext, record_at + 12)?;
+            let Some((path, flavour, leaf)) = named(btf, root, access) else { continue };
+            let fitted = code.get(place as usize).is_none_or(|code| LOADS_AND_STORES.contains(&(code & 7)));
+            let bytes = if fitted { None } else { leaf.scalar_size() };
+            found.entry(section.to_owned()).or_default().push(Relocation {
+                at: place.into(),
+                kind,
+                path,
+                flavour,
+                bytes,
+            });
+        }
+        at = u32::try_from(first).ok()?.checked_add(count.checked_mul(record)?)?;
+    }
+    Some(found)
+}
+
+/// What an access string (`0:3:1`: of the pointer, then members by their index) leads to. None: not to a named field.
+fn named<'s>(btf: &'s Btf, root: BtfType<'s>, access: &str) -> Option<(Path, bool, BtfType<'s>)> {
+    let root = root.skip_mods_and_typedefs();
+    let name = root.name()?.to_str()?;
+    let structure = name.split("___").next()?;
+    let (mut members, mut here) = (Vec::new(), root);
+    for index in access.split(':').skip(1) {
+        if let Ok(array) = Array::try_from(here) {
+            here = array.contained_type().skip_mods_and_typedefs();
+            continue;
+        }
+        let all = Composite::try_from(here).ok()?;
+        let member = all.get(index.parse().ok()?)?;
+        members.extend(member.name.and_then(|name| name.to_str()).map(str::to_owned));
+        here = btf.type_by_id::<BtfType>(member.ty)?.skip_mods_and_typedefs();
+    }
+    let path = Path { structure: structure.to_owned(), members };
+    (!path.members.is_empty()).then_some((path, name != structure, here))
+}
+
+fn text(strings: &[u8], at: u32) -> Option<&str> {
+    let rest = strings.get(at as usize..)?;
+    std::str::from_utf8(&rest[..rest.iter().position(|byte| *byte == 0)?]).ok()
+}
