@@ -44,9 +44,6 @@ pub struct IolatOptions {
     /// Milliseconds of one slice of the series by time
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(10..))]
     slice_ms: u64,
-    /// How requests are followed; `auto` takes the first that this kernel and device allow
-    #[arg(long, value_enum, default_value = "auto", hide = true)]
-    follow: Follow,
     /// Entries of the map of requests in flight, to see it overflow
     #[arg(long, hide = true)]
     map_entries: Option<u32>,
@@ -55,31 +52,30 @@ pub struct IolatOptions {
 }
 
 /// Which events a request or bio is followed by.
-#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq)]
 enum Follow {
-    Auto,
     Request,
-    Insert,
+    Getrq,
     Bio,
 }
 
 impl Follow {
     fn programs(self) -> &'static [&'static str] {
         match self {
-            Self::Auto | Self::Request => &["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"],
-            Self::Insert => &["rq_insert", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"],
+            Self::Request => &["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"],
+            Self::Getrq => &["got_request", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"],
             Self::Bio => &["bio_queue", "bio_complete"],
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Self::Auto | Self::Request => {
+            Self::Request => {
                 "tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as /proc/diskstats counts them"
             }
-            Self::Insert => {
-                "tp_btf block_rq_insert, block_rq_issue, block_rq_complete (this kernel has no block_io_start): the \
-                 queue begins where the request enters the scheduler, and the owner is who brought it there"
+            Self::Getrq => {
+                "tp_btf block_getrq, block_rq_issue, block_rq_complete (before Linux 6.5 there is no block_io_start): \
+                 whole requests, as /proc/diskstats counts them"
             }
             Self::Bio => {
                 "tp_btf block_bio_queue, block_bio_complete: this device has no requests, so queue and device are \
@@ -185,30 +181,22 @@ pub fn run(options: &IolatOptions) -> Result<(), Failure> {
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
     let flags = RequestFlags::of(&btf);
-    let ways: &[Follow] = match options.follow {
-        Follow::Auto if device.bio_based => &[Follow::Bio],
-        Follow::Auto => &[Follow::Request, Follow::Insert],
-        Follow::Request => &[Follow::Request],
-        Follow::Insert => &[Follow::Insert],
-        Follow::Bio => &[Follow::Bio],
+    let events = options.window.events()?;
+    let way = if device.bio_based {
+        Follow::Bio
+    } else if events.io_start {
+        Follow::Request
+    } else {
+        Follow::Getrq
     };
-    if ways != [Follow::Bio] {
+    if way != Follow::Bio {
         must_hand_over_requests(&btf)?;
     }
-    let mut refused = None;
-    for way in ways {
-        let mut storage = MaybeUninit::uninit();
-        let loaded = load(options, &device, &flags, *way, &mut storage);
-        match loaded {
-            Ok(mut skeleton) => {
-                options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
-                return measure(options, &device, &flags, *way, &mut skeleton);
-            }
-            // The first way is the one whose refusal says most.
-            Err(failure) => refused = refused.or(Some(failure)),
-        }
-    }
-    Err(refused.expect("there is at least one way"))
+    events.must_tell_partitions(&device)?;
+    let mut storage = MaybeUninit::uninit();
+    let mut skeleton = load(options, &device, &flags, way, &mut storage)?;
+    options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
+    measure(options, &device, &flags, way, &mut skeleton)
 }
 
 fn load<'obj>(
@@ -224,7 +212,9 @@ fn load<'obj>(
     rodata.device_minor = device.minor;
     rodata.device_is_partition = u32::from(device.partition);
     rodata.flush_sequence = flags.flush_sequence;
-    rodata.issue_begins = u32::from(way == Follow::Insert);
+    rodata.by_first_bio = u32::from(way == Follow::Getrq);
+    rodata.queue_comes_first = u32::from(options.window.events()?.queue_comes_first);
+    rodata.issue_begins = rodata.by_first_bio;
     if let Some(entries) = options.map_entries {
         open.maps.flights.set_max_entries(entries).or_refused()?;
         open.maps.kinds.set_max_entries(entries).or_refused()?;

@@ -28,7 +28,7 @@ use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
 use crate::queries::{FILE_CALLS, Queries, READ, READ_CALLS};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, constants, run_window, write_result, write_whole};
+use crate::session::{Counting, begin_requests, constants, run_window, write_result, write_whole};
 use crate::symbols::{Function, Rules};
 use crate::uprobes::{self, Trap, Way};
 use counter::{LINGER_STEP, RecordsCounter};
@@ -115,6 +115,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         open.maps.ring.set_max_entries(bytes).or_refused()?;
     }
     open.progs.syscall_exit.set_autoload(calls_are_queries);
+    begin_requests!(open, options.window.events()?);
     if !calls_are_queries {
         uprobes::watch!(open, way, &query, ["query"]);
     }
@@ -151,6 +152,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let (still_open, lingered) =
         counter.linger(Duration::try_from_secs_f64(options.linger).unwrap_or_default())?;
     counter.gate(gate_state::SHUT);
+    let missed = counter.missed.until_now(counter.skeleton.object())?;
     drop((links, samples));
     // A program that was preempted continues when its thread has a CPU again.
     thread::sleep(LINGER_STEP);
@@ -171,6 +173,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     })?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let mut losses: BTreeMap<&'static str, u64> = LOSSES.into_iter().zip(bss.losses).collect();
+    losses.insert("missed", missed);
     losses.insert("lost_memory", received.lost);
     losses.insert(
         "unread",
