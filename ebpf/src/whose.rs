@@ -188,7 +188,8 @@ fn measure(
     let accounting = Accounting::begin(skeleton.object())?;
     let process = options.recording.as_ref().map(|_| Process::open(options.targets.pids[0])).transpose()?;
     let mut code = process.as_ref().map(MappedCode::of);
-    let ended = RefCell::new(EndedRequests::new(options.most));
+    let preflush = flags.masks().get("preflush").copied().unwrap_or(0);
+    let ended = RefCell::new(EndedRequests::new(options.most, preflush));
     let ((start_ns, end_ns), diskstats, accounting) = {
         let mut builder = RingBufferBuilder::new();
         let keep = |bytes: &[u8]| {
@@ -226,6 +227,7 @@ fn measure(
     facts.insert("processes_ended", bss.targets_ended);
     // Under way when the window closed; on an idle device, requests whose end was never seen.
     facts.insert("unfinished", maps.flights.keys().count() as u64);
+    facts.insert("flushing_writes", ended.flushing_writes);
     facts.insert("direct_calls_seen", u64::from(direct.are_seen()));
     write_whole(&options.rows, |path| fs::write(path, &ended.rows))?;
     if let (Some(path), Some(code)) = (&options.recording, &code) {
