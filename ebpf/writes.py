@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.losses import ended_checks, loss_checks
+from ebpf.losses import ended_checks, loss_checks, missed_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
@@ -165,6 +165,7 @@ def _traps(ladder: WriteLadder) -> Iterator[Check]:
 
 def _lost(ladder: WriteLadder) -> Iterator[Check]:
     lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
-    odd = {name: count for name, count in ladder.losses.items() if name not in lost}
+    odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "missed"}}
     means = "a map of the programs was full: these are not counted"
-    return loss_checks("writes", lost, odd, Verdict.FAILED, means)
+    yield from loss_checks("writes", lost, odd, Verdict.FAILED, means)
+    yield from missed_checks("writes", ladder.losses.get("missed", 0), ladder.writes, "writes")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* Whose the requests of a block device are: each is assigned to a file where it is sent, and reported at its end.
  *   request  block_io_start -> block_rq_issue (queue) -> block_io_done (device); Linux 6.5 and newer
+ *   getrq    block_getrq -> block_rq_issue -> last block_rq_complete; older ones
  *   bio      block_bio_queue -> block_bio_complete; devices that have no requests (device mapper, md, zram)
  * Requests and bios are known by their address. They are followed from the moment the programs are attached; what
  * completes while the gate is open is reported, as /proc/diskstats counts.
@@ -82,7 +83,7 @@ static __always_inline void end(u64 key, struct flight *flight)
 /* --- direct IO --------------------------------------------------------------------------------------------------- */
 
 SEC("?tp_btf/iomap_dio_rw_begin")
-int BPF_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
+int WHOLE_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct direct *direct = bpf_task_storage_get(&directs, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -103,7 +104,7 @@ int BPF_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
 /* --- requests ---------------------------------------------------------------------------------------------------- */
 
 SEC("?tp_btf/block_io_start")
-int BPF_PROG(io_start, struct request *rq)
+int WHOLE_PROG(io_start, struct request *rq)
 {
 	if (is_ours(rq))
 		begin(ctx, (u64)rq, rq->bio, rq->q->disk, rq->cmd_flags, rq->__data_len, false);
@@ -129,14 +130,13 @@ static __always_inline u32 has_several(struct request *rq, u64 mapping)
 }
 
 SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(rq_issue, struct request *rq)
+int WHOLE_PROG(rq_issue, struct request *rq)
 {
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	struct flight *flight = issued_now(rq);
 	if (!flight) {
 		/* The command that flushes the drive's cache is made by the block layer itself, without block_io_start. */
 		if ((rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH && is_ours(rq))
-			begin(ctx, key, 0, 0, rq->cmd_flags, 0, true);
+			begin(ctx, (u64)rq, 0, 0, rq->cmd_flags, 0, true);
 		return 0;
 	}
 	flight->issued = bpf_ktime_get_ns();
@@ -147,12 +147,26 @@ int BPF_PROG(rq_issue, struct request *rq)
 	return 0;
 }
 
-/* --- bio: devices without requests ------------------------------------------------------------------------------- */
+/* --- bios -------------------------------------------------------------------------------------------------------- */
 
-SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(bio_queue, struct bio *bio)
+static __always_inline void bio_begins(void *ctx, struct bio *bio, bool issued)
 {
 	if (is_our_bio(bio))
-		begin(ctx, (u64)bio, bio, bio->bi_bdev->bd_disk, bio->bi_opf, bio->bi_iter.bi_size, true);
+		begin(ctx, (u64)bio, bio, disk_of(bio), bio->bi_opf, bio->bi_iter.bi_size, issued);
+}
+
+/* Before Linux 6.5. */
+SEC("?tp_btf/block_getrq")
+int WHOLE_PROG(got_request)
+{
+	bio_begins(ctx, bio_of(ctx), false);
+	return 0;
+}
+
+/* Of devices without requests. */
+SEC("?tp_btf/block_bio_queue")
+int WHOLE_PROG(bio_queue)
+{
+	bio_begins(ctx, bio_of(ctx), true);
 	return 0;
 }

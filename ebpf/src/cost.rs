@@ -97,6 +97,26 @@ pub struct ProgramCost {
     pub missed: u64,
 }
 
+/// Runs of an object's programs that the kernel left out in a window, for those that nothing else is accounted of.
+#[derive(Default)]
+pub struct MissedRuns {
+    before: u64,
+}
+
+impl MissedRuns {
+    pub fn open(&mut self, object: &libbpf_rs::Object) {
+        self.before = missed(object).unwrap_or(0);
+    }
+
+    pub fn until_now(&self, object: &libbpf_rs::Object) -> Result<u64, Failure> {
+        Ok(missed(object)? - self.before)
+    }
+}
+
+fn missed(object: &libbpf_rs::Object) -> Result<u64, Failure> {
+    Ok(program_costs(object)?.iter().map(|cost| cost.missed).sum())
+}
+
 /// The account of every loaded program of an object.
 fn program_costs(object: &libbpf_rs::Object) -> Result<Vec<ProgramCost>, Failure> {
     let mut costs = Vec::new();

@@ -1,10 +1,14 @@
 //! What moves between kernels, read from their own BTF: names and values of request flags, arguments of events.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Enum, Typedef};
+use libbpf_rs::ReferencesType;
+use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::{Btf, BtfType};
 
+use crate::device::Device;
+use crate::refusal::release;
 use observer::Failure;
 
 /// `RQF_FLUSH_SEQ` before it became an enum (Linux 6.12).
@@ -26,24 +30,87 @@ pub fn kernel_btf() -> Result<Btf<'static>, Failure> {
 }
 
 /// Whether programs can be put on an event of the running kernel.
-pub fn has_event(btf: &Btf, event: &str) -> bool {
+fn has_event(btf: &Btf, event: &str) -> bool {
     btf.type_by_name::<Typedef>(&format!("btf_trace_{event}")).is_some()
+}
+
+/// What the events of the running kernel hand over, and how it runs programs on them.
+#[derive(Clone, Copy)]
+pub struct Events {
+    /// sched_switch has the state in which a thread leaves its CPU (Linux 5.18).
+    pub switch_has_state: bool,
+    /// There is block_io_start (Linux 6.5).
+    pub io_start: bool,
+    /// Those of bios begin with the queue (before Linux 5.12), and a bio does not tell its partition.
+    pub queue_comes_first: bool,
+    /// Programs of process context may be preempted (Linux 7.0).
+    pub preemptible: bool,
+    /// There is iomap_dio_rw_begin, which tells of direct calls (Linux 6.6).
+    pub direct_calls: bool,
+}
+
+impl Events {
+    pub fn of_this_kernel() -> Result<Self, Failure> {
+        static FOUND: OnceLock<Events> = OnceLock::new();
+        if let Some(found) = FOUND.get() {
+            return Ok(*found);
+        }
+        let found = Self::of(&kernel_btf()?, &release());
+        Ok(*FOUND.get_or_init(|| found))
+    }
+
+    pub fn of(btf: &Btf, release: &str) -> Self {
+        Self {
+            // Before the event's own arguments there is the tracer's `void *`.
+            switch_has_state: arguments(btf, "sched_switch").is_some_and(|found| found.len() > 4),
+            io_start: has_event(btf, "block_io_start"),
+            queue_comes_first: first_argument(btf, "block_getrq").as_deref() == Some("request_queue"),
+            preemptible: is_7_or_later(release),
+            direct_calls: has_event(btf, "iomap_dio_rw_begin"),
+        }
+    }
+
+    pub fn before_6_5(self) -> Self {
+        Self { io_start: false, direct_calls: false, ..self }
+    }
+
+    /// Refuses a partition on a kernel whose bios do not tell it.
+    pub fn must_tell_partitions(&self, device: &Device) -> Result<(), Failure> {
+        if !(self.queue_comes_first && device.partition) {
+            return Ok(());
+        }
+        Err(Failure::host(format!("this kernel's events do not tell which requests are of {}", device.name))
+            .meaning("it is older than Linux 5.12: programs see requests of whole disks alone")
+            .mend("--device with the numbers of its disk"))
+    }
+}
+
+fn is_7_or_later(release: &str) -> bool {
+    release.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 7)
+}
+
+fn arguments<'a>(btf: &'a Btf, event: &str) -> Option<FuncProto<'a>> {
+    let declared = btf.type_by_name::<Typedef>(&format!("btf_trace_{event}"))?;
+    let pointer = Ptr::try_from(declared.referenced_type()).ok()?;
+    FuncProto::try_from(pointer.referenced_type()).ok()
+}
+
+/// The name of the structure that the first argument of an event points to.
+fn first_argument(btf: &Btf, event: &str) -> Option<String> {
+    let function = arguments(btf, event)?;
+    // Before the event's own there is the tracer's `void *`.
+    let argument: BtfType = btf.type_by_id(function.get(1)?.ty)?;
+    let pointed =
+        Ptr::try_from(argument.skip_mods_and_typedefs()).ok()?.referenced_type().skip_mods_and_typedefs();
+    Some(pointed.name()?.to_string_lossy().into_owned())
 }
 
 impl RequestFlags {
     pub fn of(btf: &Btf) -> Self {
-        let members = |name: &str, prefix: &str| -> Vec<(u32, String)> {
-            let Some(found) = btf.type_by_name::<Enum>(name) else { return Vec::new() };
-            let named = found.iter().filter_map(|member| {
-                let name = member.name?.to_str()?.strip_prefix(prefix)?.to_ascii_lowercase();
-                Some((u32::try_from(member.value).ok()?, name))
-            });
-            named.collect()
-        };
-        let mut bits = members("req_flag_bits", "__REQ_");
+        let found = btf.type_by_name::<Enum>("req_flag_bits");
+        let mut bits = found.map_or_else(Vec::new, |found| members(&found, "__REQ_"));
         bits.retain(|(bit, name)| *bit < 32 && name != "nr_bits");
-        let sequence = members("rqf_flags", "__RQF_").into_iter().find(|(_, name)| name == "flush_seq");
-        Self { bits, flush_sequence: sequence.map_or(OLD_FLUSH_SEQUENCE, |(bit, _)| 1 << bit) }
+        Self { bits, flush_sequence: flush_sequence(btf).map_or(OLD_FLUSH_SEQUENCE, |bit| 1 << bit) }
     }
 
     /// The mask of every flag, by its name.
@@ -67,6 +134,27 @@ impl RequestFlags {
         }
         names
     }
+}
+
+/// Values and names of an enum, without what these begin with, in lower case.
+fn members(found: &Enum, prefix: &str) -> Vec<(u32, String)> {
+    let named = found.iter().filter_map(|member| {
+        let name = member.name?.to_str()?.strip_prefix(prefix)?.to_ascii_lowercase();
+        Some((u32::try_from(member.value).ok()?, name))
+    });
+    named.collect()
+}
+
+/// The bit `__RQF_FLUSH_SEQ`, of an enum that has no name in Linux 6.12; None where these flags are no enum.
+fn flush_sequence(btf: &Btf) -> Option<u32> {
+    let of = |one: &Enum| {
+        members(one, "__RQF_").into_iter().find(|(_, name)| name == "flush_seq").map(|(bit, _)| bit)
+    };
+    let named = btf.type_by_name::<Enum>("rqf_flags").as_ref().and_then(of);
+    named.or_else(|| {
+        let all = (1..btf.len() as u32).filter_map(|id| btf.type_by_id::<Enum>(id.into()));
+        all.filter(|one| one.name().is_none()).find_map(|one| of(&one))
+    })
 }
 
 #[cfg(test)]

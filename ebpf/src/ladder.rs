@@ -12,13 +12,15 @@ use std::time::Duration;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
+use crate::cost::MissedRuns;
 use crate::histogram::read_counts;
+use crate::kernel_flags::Events;
 use crate::layout::names;
 use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
 use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, constants, run_window, write_result};
+use crate::session::{Counting, begin_requests, constants, run_window, write_result};
 use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
 use disk::FollowedDisk;
@@ -90,6 +92,7 @@ struct LadderCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::LadderSkel<'obj>,
     opened: Disks,
     closed: Disks,
+    missed: MissedRuns,
     life: Life<'a>,
 }
 
@@ -97,6 +100,7 @@ impl Counting for LadderCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         if open {
             self.opened = disks();
+            self.missed.open(self.skeleton.object());
         }
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.gate = i32::from(open);
@@ -116,13 +120,20 @@ impl Counting for LadderCounter<'_, '_> {
 /// All programs, for queries and the file reader.
 pub fn trial(trial: &mut Trial) {
     let mut storage = MaybeUninit::uninit();
-    let opened = skeleton::LadderSkelBuilder::default().open(&mut storage).or_refused().map(|mut open| {
-        let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
-        (rodata.with_query, rodata.with_reader) = (1, 1);
-        uprobes::watch!(open, Way::PLAIN, &[], ["query", "reader"]);
-        open
-    });
+    let opened = open_for_trial(&mut storage, trial.events);
     trial.way("ladder", "", opened, skeleton::OBJECT);
+}
+
+fn open_for_trial(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+    events: Events,
+) -> Result<skeleton::OpenLadderSkel<'_>, Failure> {
+    let mut open = skeleton::LadderSkelBuilder::default().open(storage).or_refused()?;
+    let rodata = constants!(open, 0);
+    (rodata.with_query, rodata.with_reader) = (1, 1);
+    begin_requests!(open, events);
+    uprobes::watch!(open, Way::PLAIN, &[], ["query", "reader"]);
+    Ok(open)
 }
 
 /// Follows queries for the window and writes the JSON.
@@ -139,6 +150,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     rodata.with_reader = i32::from(with_reader);
     rodata.read_calls = if plan.is_some() { READ_CALLS } else { FILE_CALLS };
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
+    begin_requests!(open, options.window.events()?);
     if let Some(plan) = &plan {
         let names = if with_reader { &["query", "reader"][..] } else { &["query"] };
         uprobes::watch!(open, plan.way, &plan.query, names);
@@ -154,13 +166,18 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         skeleton: &mut skeleton,
         opened: Disks::new(),
         closed: Disks::new(),
+        missed: MissedRuns::default(),
         life: Life::new(&process, plan.is_some()),
     };
     let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
     let ended = counter.life.ended();
+    let missed = counter.missed.until_now(counter.skeleton.object())?;
     let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let rows = rows::read(&skeleton)?;
+    let mut losses: BTreeMap<_, _> =
+        LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect();
+    losses.insert("missed", missed);
     let ladder = Ladder {
         schema: crate::SCHEMA,
         backend: "co-re",
@@ -199,7 +216,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
             parts,
         }),
         device,
-        losses: LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect(),
+        losses,
         ended,
     };
     write_result(&options.window, &ladder)

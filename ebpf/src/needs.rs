@@ -17,7 +17,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::OpenSkel;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel_flags::kernel_btf;
+use crate::kernel_flags::{Events, kernel_btf};
 use crate::refusal::{OrRefused, release};
 use crate::uprobes;
 use object::Asked;
@@ -30,7 +30,8 @@ static TABLE: LazyLock<Table> =
 #[derive(Deserialize)]
 struct Table {
     instruments: BTreeMap<String, Instrument>,
-    events: BTreeMap<String, Vec<String>>,
+    /// Alternatives, between which programs choose by `Events`.
+    events: BTreeMap<String, Vec<Vec<String>>>,
     helpers: BTreeMap<String, String>,
     maps: BTreeMap<String, String>,
     since: BTreeMap<String, String>,
@@ -104,12 +105,15 @@ impl<'a> Kernel<'a> {
     fn event(&self, event: &str) -> Option<String> {
         let wanted = TABLE.events.get(event).map(Vec::as_slice).unwrap_or_default();
         let Some(here) = self.types.arguments(event) else { return Some(since(format!("event {event}"))) };
-        if here.len() >= wanted.len()
-            && wanted.iter().zip(&here).all(|(wanted, here)| wanted.is_empty() || wanted == here)
-        {
+        let fits = |wanted: &Vec<String>| {
+            let same = wanted.iter().zip(&here).all(|(wanted, here)| wanted.is_empty() || wanted == here);
+            same && here.len() >= wanted.len()
+        };
+        if wanted.iter().any(fits) {
             return None;
         }
-        Some(format!("event {event}({}): here it has ({})", listed(wanted), listed(&here)))
+        let wanted: Vec<String> = wanted.iter().map(|one| format!("({})", listed(one))).collect();
+        Some(format!("event {event}{}: here it has ({})", wanted.join(" or "), listed(&here)))
     }
 
     /// A host error with what an instrument needs and this kernel has not; None where it has all.
@@ -182,6 +186,8 @@ struct Tried {
 /// Tries ways of instruments: held against a kernel's types, and loaded where that is the running one.
 pub struct Trial<'a> {
     kernel: Kernel<'a>,
+    /// Of that kernel.
+    pub events: Events,
     loads: bool,
     tried: Vec<Tried>,
 }
@@ -233,9 +239,10 @@ pub fn run(options: &NeedsOptions) -> Result<(), Failure> {
     };
     let named =
         options.btf.as_deref().and_then(Path::file_stem).map(|name| name.to_string_lossy().into_owned());
+    let release = named.unwrap_or_else(release);
+    let events = Events::of(&btf, &release);
     let loads = options.btf.is_none();
-    let mut trial =
-        Trial { kernel: Kernel::new(&btf, named.unwrap_or_else(release)), loads, tried: Vec::new() };
+    let mut trial = Trial { kernel: Kernel::new(&btf, release), events, loads, tried: Vec::new() };
     for (name, instrument) in INSTRUMENTS {
         if options.instruments.is_empty() || options.instruments.iter().any(|one| one == name) {
             instrument(&mut trial);

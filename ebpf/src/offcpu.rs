@@ -143,11 +143,16 @@ impl Counting for OffcpuCounter<'_, '_> {
 /// All programs, with the stacks of who wakes.
 pub fn trial(trial: &mut Trial) {
     let mut storage = MaybeUninit::uninit();
-    let opened = skeleton::OffcpuSkelBuilder::default().open(&mut storage).or_refused().map(|mut open| {
-        open.maps.rodata_data.as_deref_mut().expect("the program has constants").with_waker = 1;
-        open
-    });
+    let opened = open_for_trial(&mut storage);
     trial.way("offcpu", "", opened, skeleton::OBJECT);
+}
+
+fn open_for_trial(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+) -> Result<skeleton::OpenOffcpuSkel<'_>, Failure> {
+    let mut open = skeleton::OffcpuSkelBuilder::default().open(storage).or_refused()?;
+    constants!(open, 0).with_waker = 1;
+    Ok(open)
 }
 
 /// Counts for the window and writes the JSON, and the recording where one is wanted.

@@ -59,20 +59,24 @@ impl Counting for RunqlatCounter<'_, '_> {
 /// All programs.
 pub fn trial(trial: &mut Trial) {
     let mut storage = MaybeUninit::uninit();
-    trial.way(
-        "runqlat",
-        "",
-        skeleton::RunqlatSkelBuilder::default().open(&mut storage).or_refused(),
-        skeleton::OBJECT,
-    );
+    let opened = opened(&mut storage, 0);
+    trial.way("runqlat", "", opened, skeleton::OBJECT);
+}
+
+fn opened(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+    pid: u32,
+) -> Result<skeleton::OpenRunqlatSkel<'_>, Failure> {
+    let mut open = skeleton::RunqlatSkelBuilder::default().open(storage).or_refused()?;
+    constants!(open, pid);
+    Ok(open)
 }
 
 /// Counts for the window and writes the JSON.
 pub fn run(options: &RunqlatOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::RunqlatSkelBuilder::default().open(&mut storage).or_refused()?;
-    constants!(open, process.pid());
+    let mut open = opened(&mut storage, process.pid())?;
     if let Some(entries) = options.map_entries {
         open.maps.threads.set_max_entries(entries).or_refused()?;
     }

@@ -15,6 +15,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
+use crate::cost::MissedRuns;
 use crate::histogram::read_counts;
 use crate::kernel_flags::{RequestFlags, kernel_btf};
 use crate::layout::names;
@@ -76,12 +77,13 @@ struct WriteLadder {
 
 struct WritesCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::WritesSkel<'obj>,
+    missed: MissedRuns,
     life: Life<'a>,
 }
 
 impl<'a, 'obj> WritesCounter<'a, 'obj> {
     fn new(skeleton: &'a mut skeleton::WritesSkel<'obj>, process: &'a Process) -> Self {
-        Self { skeleton, life: Life::new(process, true) }
+        Self { skeleton, missed: MissedRuns::default(), life: Life::new(process, true) }
     }
 
     fn gate(&mut self, state: Gate) {
@@ -93,6 +95,9 @@ impl<'a, 'obj> WritesCounter<'a, 'obj> {
 
 impl Counting for WritesCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
+        if open {
+            self.missed.open(self.skeleton.object());
+        }
         self.gate(if open { Gate::OPEN } else { Gate::SHUT });
         if !open {
             self.life.close();
@@ -129,9 +134,12 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let mut counter = WritesCounter::new(&mut skeleton, &process);
     let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
     let ended = counter.life.ended();
+    let missed = counter.missed.until_now(counter.skeleton.object())?;
     let roles = rows::read(&skeleton)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
+    let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(bss.losses).collect();
+    losses.insert("missed", missed);
     let ladder = WriteLadder {
         schema: crate::SCHEMA,
         backend: "co-re",
@@ -156,7 +164,7 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
         grouped: counters[Counter::GROUPED.0 as usize],
         group_sizes: rows::group_sizes(&skeleton)?,
         roles,
-        losses: LOSSES.into_iter().zip(bss.losses).collect(),
+        losses,
         ended,
     };
     write_result(&options.window, &ladder)

@@ -30,6 +30,13 @@ pub struct Path {
     pub members: Vec<String>,
 }
 
+impl Path {
+    /// Whether it is the other one, or a member of it.
+    fn is_within(&self, other: &Self) -> bool {
+        self.structure == other.structure && self.members.starts_with(&other.members)
+    }
+}
+
 impl std::fmt::Display for Path {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.structure, self.members.join("."))
@@ -88,11 +95,10 @@ impl<'a> Asked<'a> {
             .collect();
         let mut found: BTreeMap<Path, Reading> = BTreeMap::new();
         for one in own.iter().filter(|one| one.kind == BYTE_OFFSET) {
-            let also = |kind: u32| own.iter().any(|other| other.kind == kind && other.path == one.path);
-            let reading = Reading {
-                optional: one.flavour || also(EXISTS),
-                bytes: if also(BYTE_SIZE) { None } else { one.bytes },
-            };
+            let looked_for = own.iter().any(|other| other.kind == EXISTS && one.path.is_within(&other.path));
+            let fitted = own.iter().any(|other| other.kind == BYTE_SIZE && other.path == one.path);
+            let reading =
+                Reading { optional: one.flavour || looked_for, bytes: if fitted { None } else { one.bytes } };
             let known = found.entry(one.path.clone()).or_insert(reading);
             known.optional &= reading.optional;
             known.bytes = known.bytes.or(reading.bytes);
