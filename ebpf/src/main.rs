@@ -15,6 +15,7 @@ macro_rules! skeleton {
     };
 }
 
+mod calls;
 mod cost;
 mod device;
 mod exits;
@@ -53,6 +54,8 @@ struct Arguments {
 enum Program {
     /// Says which kinds of program this kernel lets us load and attach, each by trying
     Probe,
+    /// Calls of a function by some processes: its entries alone
+    Calls(calls::CallsOptions),
     /// IO latency of one block device: queue and device, the process and everybody else
     Iolat(iolat::IolatOptions),
     /// The latency ladder: a query through engine, system call, block layer, device, wake-up and back
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
     refusal::keep_libbpf_words();
     let done = match arguments.program {
         Program::Probe => probe::run(),
+        Program::Calls(options) => calls::run(&options),
         Program::Iolat(options) => iolat::run(&options),
         Program::Ladder(options) => ladder::run(&options),
         Program::Offcpu(options) => offcpu::run(&options),
