@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from collectors.repeatable import facts_of_program, repeatable, repeatable_command
-from ground.system.process import capture
+from ground.system.process import Child, capture
 
-__all__ = ("counted_program", "counting_argv", "counting_command", "depends_on")
+__all__ = ("counted_program", "counting_argv", "counting_command", "depends_on", "probed_by_others")
 
 _CALLGRIND = (
     "-q", "--tool=callgrind", "--combine-dumps=yes", "--separate-threads=yes", "--separate-callers=80",
@@ -47,6 +48,21 @@ def counted_program(counts: Path) -> str:
     with counts.open("rb") as file:
         found = next((line[5:].split() for line in file if line.startswith(b"cmd: ")), [])
     return found[0].decode("utf-8", "replace") if found else "?"
+
+
+def probed_by_others(child: Child) -> tuple[str, str]:
+    """What it means that a counted program ended by SIGTRAP, and what mends it; empty for another end.
+
+    A uprobe that names no process is written into the code of all that map its file, and valgrind translates what is
+    in memory: the breakpoint, which the kernel takes for its own only where it runs at the probe's own address.
+    """
+    if child.returncode != -signal.SIGTRAP:
+        return "", ""
+    return (
+        "its code has a breakpoint, most likely of a tracer that has a uprobe in the same program or library for all "
+        "processes (bpftrace, perf probe): valgrind does not run over it",
+        "end that tracer, and count again   (which there are: bpftool link; cat /sys/kernel/tracing/uprobe_events)",
+    )
 
 
 def depends_on(valgrind: str, client: Path, allocator: str) -> dict[str, str]:

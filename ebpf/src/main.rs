@@ -18,6 +18,7 @@ macro_rules! skeleton {
     };
 }
 
+mod calls;
 mod cost;
 mod device;
 mod exits;
@@ -56,6 +57,8 @@ struct Arguments {
 enum Program {
     /// Says which instruments a kernel can run, each by loading its programs
     Needs(needs::NeedsOptions),
+    /// Calls of a function by some processes: its entries alone
+    Calls(calls::CallsOptions),
     /// IO latency of one block device: queue and device, the process and everybody else
     Iolat(iolat::IolatOptions),
     /// The latency ladder: a query through engine, system call, block layer, device, wake-up and back
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
     refusal::keep_libbpf_words();
     let done = match arguments.program {
         Program::Needs(options) => needs::run(&options),
+        Program::Calls(options) => calls::run(&options),
         Program::Iolat(options) => iolat::run(&options),
         Program::Ladder(options) => ladder::run(&options),
         Program::Offcpu(options) => offcpu::run(&options),

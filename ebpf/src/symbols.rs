@@ -200,6 +200,39 @@ fn mapped_files(pid: u32) -> Result<Vec<(String, PathBuf)>, Failure> {
     Ok(files.into_values().collect())
 }
 
+/// Where probes go on the functions of a file, by their linker names.
+pub struct Entries {
+    pub pid: u32,
+    pub shown: String,
+    /// By which we can open it.
+    pub file: PathBuf,
+    pub offsets: BTreeMap<String, u64>,
+}
+
+/// Of the functions whose linker names are wanted, in the first mapped file of the process that has any; and how many
+/// files were looked through.
+pub fn entries(pid: u32, wanted: impl Fn(&str) -> bool) -> Result<(Option<Entries>, usize), Failure> {
+    let files = mapped_files(pid)?;
+    let many = files.len();
+    for (shown, file) in files {
+        let mut found = BTreeMap::new();
+        elf::each_function(&file, &Budget::default(), |name, range| {
+            if let Some(name) = std::str::from_utf8(name).ok().filter(|name| range.start != 0 && wanted(name))
+            {
+                found.insert(name.to_owned(), range.start);
+            }
+        });
+        let Some(held) = (!found.is_empty()).then(|| CodeFile::open(&shown, &file)).flatten() else {
+            continue;
+        };
+        let Some(code) = held.code() else { continue };
+        let place = |address| Some(probe_place(&held.bytes, held.offset_of(code.entry(address))?).0);
+        let offsets = found.into_iter().filter_map(|(name, address)| Some((name, place(address)?))).collect();
+        return Ok((Some(Entries { pid, shown, file, offsets }), many));
+    }
+    Ok((None, many))
+}
+
 /// Rule, demangled name and address of each function that a rule names; None where the file has no function symbols.
 fn functions(path: &Path, rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
     let mangled: Vec<Vec<String>> = rules.iter().map(|rule| mangled_parts(&rule.prefix)).collect();

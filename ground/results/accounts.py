@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ground.errors import MeasurementError
 from ground.results.files import Files
+from ground.results.ranges import Amount, Divisor
 from ground.system.atomic_files import read_json
 
 __all__ = ("ACCOUNTS", "ALL", "Account", "AccountKind", "Accounts", "accounts_in", "read_accounts")
@@ -53,8 +54,8 @@ class Account:
     """
 
     name: str
-    work: float
-    rows: Mapping[str, float]
+    work: Divisor
+    rows: Mapping[str, Amount]
 
     @property
     def title(self) -> str:
@@ -90,11 +91,10 @@ def read_accounts(path: Path) -> Accounts:
     """MeasurementError where it is missing, of another form, or holds what cannot be."""
     found = read_json(path, Accounts)
     for one in found.accounts:
-        if one.name not in ACCOUNTS or not one.work > 0 or min(one.rows.values(), default=0.0) < 0:
+        if one.name not in ACCOUNTS:
             raise MeasurementError(
-                f"{path}: the account of {one.name} has {one.work:g} of work and {min(one.rows.values(), default=0):g} "
-                "as its least row",
-                means="no such account can be",
+                f"{path}: there is no account of {one.name}",
+                means="the file is of another ioflame, or was changed",
                 mend=f"ioflame analyse {shlex.quote(str(path.parent))}",
             )
     return found

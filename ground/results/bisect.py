@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.errors import UsageError
+from ground.results.ranges import Amount, Count, Signed
 from ground.results.run import new_directory
 from ground.system.atomic_files import read_json, write_json
 
@@ -21,11 +22,11 @@ class Measured:
     candidate: its place; None for the ends alone. directory: of its comparison, relative
     """
 
-    candidate: int | None
-    ends: list[float]
-    off: list[float]
+    candidate: Count | None
+    ends: list[Signed]
+    off: list[Signed]
     directory: str
-    seconds: float = 0.0
+    seconds: Amount = 0.0
 
 
 @dataclass
@@ -52,11 +53,11 @@ class BisectRecord:
     options: dict[str, str] = field(default_factory=dict)
     binaries: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
-    build_seconds: dict[str, float] = field(default_factory=dict)
+    build_seconds: dict[str, Amount] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     proof: str = ""
     differs: bool | None = None
-    session_sd: float = 0.0
+    session_sd: Amount = 0.0
     measured: list[Measured] = field(default_factory=list)
     outcome: str = ""
     schema: int = 1

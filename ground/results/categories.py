@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ground.results.files import Files
 from ground.results.interval import Interval
-from ground.results.ranges import Count
+from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -40,12 +40,12 @@ class Category:
     name: str
     label: str
     weight: Count
-    share: float
+    share: Amount
     samples: Count | None
     interval: Interval | None = None
-    us_per_query: float | None = None
-    us_per_read: float | None = None
-    bounds: tuple[float, float] | None = None
+    us_per_query: Amount | None = None
+    us_per_read: Amount | None = None
+    bounds: tuple[Amount, Amount] | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Categories:
     total_weight: Count
     rows: list[Category]
     other_frames: list[OtherFrame]
-    slices: list[list[int]] = field(default_factory=list)
+    slices: list[list[Count]] = field(default_factory=list)
     description: str = ""
     other_parts: list[OtherPart] = field(default_factory=list)
 

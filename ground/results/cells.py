@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
+from ground.results.ranges import Amount, Count, Signed, Stated, ends_in_order
 from ground.results.resumable import ResumableRun
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ class Baseline:
     others: part of the bytes read from the device in that time that fio did not read
     """
 
-    iops: float
-    reads: int
-    us_per: float
-    sy_per: float
-    lat: float
-    io_lat: float
-    reqsz: float
-    others: float = 0.0
+    iops: Amount
+    reads: Count
+    us_per: Amount
+    sy_per: Amount
+    lat: Amount
+    io_lat: Amount
+    reqsz: Amount
+    others: Amount = 0.0
 
     @property
     def cpu_per(self) -> float:
@@ -62,12 +63,12 @@ class CellOutcome:
     """
 
     cell: str
-    turn: int
-    round: int = 0
+    turn: Count
+    round: Count = 0
     status: str = "todo"
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, Stated] = field(default_factory=dict)
     commands: list[list[str]] = field(default_factory=list)
-    seconds: float = 0.0
+    seconds: Amount = 0.0
     why: str = ""
     runs: dict[str, str] = field(default_factory=dict)
     amiss: list[str] = field(default_factory=list)
@@ -89,14 +90,14 @@ class CellsRecord:
 
     name: str
     created: str
-    num_keys: int
+    num_keys: Count
     options: dict[str, str]
     host: dict[str, str]
     tools: dict[str, str]
     runs: list[CellOutcome] = field(default_factory=list)
     builds: dict[str, dict[str, str]] = field(default_factory=dict)
     callgraphs: dict[str, str] = field(default_factory=dict)
-    request_bytes: float | None = None
+    request_bytes: Amount | None = None
     schema: int = SCHEMA
 
     def figures(self, cell: str) -> list[dict[str, float]]:
@@ -144,10 +145,13 @@ class Heading:
 class Value:
     """A column of a cell over its runs: the median, the quartiles (None of fewer than four runs), n."""
 
-    median: float
-    low: float | None
-    high: float | None
-    runs: int
+    median: Stated
+    low: Stated | None
+    high: Stated | None
+    runs: Count
+
+    def __post_init__(self) -> None:
+        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -162,5 +166,5 @@ class Judged:
 class Change:
     """Between two cells. percent: of the first; None where no difference is seen; of_fio: fio's runs differ as much."""
 
-    percent: float | None
+    percent: Signed | None
     of_fio: bool = False

@@ -15,6 +15,7 @@ from ground.results.compilers import compilers_apart
 from ground.results.counted import NAME as COUNT
 from ground.results.counted import CountRecord, read_count
 from ground.results.files import Files
+from ground.results.ranges import Amount, Count, Share
 from ground.results.record import Window
 from ground.results.resumable import ResumableRun
 
@@ -73,7 +74,7 @@ class Arm:
 
     name: str
     value: str
-    threads: int
+    threads: Count
     twin_of: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
@@ -103,18 +104,18 @@ class Plan:
 
     schedule: str
     tree: str
-    seed: int
-    delta: float
-    looks: list[int]
-    sessions: int
-    blocks: int
-    window_seconds: float
-    dropped_seconds: float
-    profile_seconds: float
+    seed: Count
+    delta: Share
+    looks: list[Count]
+    sessions: Count
+    blocks: Count
+    window_seconds: Amount
+    dropped_seconds: Amount
+    profile_seconds: Amount
     collect: list[str] = field(default_factory=list)
-    time_limit: float | None = None
-    bounds: dict[str, float] = field(default_factory=dict)
-    repeats_at_most: float = 0.25
+    time_limit: Amount | None = None
+    bounds: dict[str, Amount] = field(default_factory=dict)
+    repeats_at_most: Share = 0.25
     rule: str = ""
     relink: str = ""
 
@@ -124,7 +125,7 @@ class BlockWindow:
     """A window of one arm. position: in its block, from 0; seconds: the same window second by second."""
 
     arm: str
-    position: int
+    position: Count
     window: Window
     seconds: list[Window] = field(default_factory=list)
 
@@ -153,8 +154,8 @@ class Process:
 
     arm: str
     directory: str
-    environment_bytes: int
-    pid: int = 0
+    environment_bytes: Count
+    pid: Count = 0
     warm_up: Window | None = None
 
 
@@ -167,13 +168,13 @@ class Session:
     started:   Unix seconds; seconds: that it took
     """
 
-    number: int
-    started: float
+    number: Count
+    started: Amount
     processes: list[Process] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     whole: bool = False
     ended: str = ""
-    seconds: float = 0.0
+    seconds: Amount = 0.0
 
     def counted(self) -> Iterator[Block]:
         """The blocks that were not dropped."""

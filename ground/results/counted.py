@@ -43,7 +43,7 @@ class Category(msgspec.Struct):
 
     name: str
     label: str
-    events: dict[Event, list[int]] = {}
+    events: dict[Event, list[Count]] = {}
 
 
 class Counted(msgspec.Struct):
@@ -58,8 +58,8 @@ class Counted(msgspec.Struct):
     """
 
     operations: Count = 0
-    events: dict[Event, list[int]] = {}
-    again: int = 0
+    events: dict[Event, list[Count]] = {}
+    again: Count = 0
     stored: Count = 0
     views: dict[str, list[Category]] = {}
     lacks: str = ""
@@ -97,7 +97,7 @@ class CountRecord(msgspec.Struct):
     created: str
     engine: str
     depends_on: dict[str, str]
-    paddings: list[int]
+    paddings: list[Count]
     arms: list[CountedArm]
     operations: dict[str, OfOperation] = {}
     commands: dict[str, str] = {}

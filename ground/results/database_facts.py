@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ground.results.ranges import Count
+
 __all__ = ("DatabaseFacts",)
 
 # The record has every value as text, as it has those of options and tools: `"20000"`, `"true"`.
@@ -32,18 +34,18 @@ class DatabaseFacts:
 
     directory: str | None = None
     device: str | None = None
-    num_keys: int | None = None
-    data_bytes: int | None = None
-    cache_size: int | None = None
+    num_keys: Count | None = None
+    data_bytes: Count | None = None
+    cache_size: Count | None = None
     levels: str | None = None
-    memtable_entries: int | None = None
+    memtable_entries: Count | None = None
     configuration: str | None = None
     cached: bool | None = None
     direct: bool | None = None
-    l0_files: int | None = None
+    l0_files: Count | None = None
     description: str | None = None
     page_cache: str | None = None
-    memory_limit: int | None = None
+    memory_limit: Count | None = None
     levels_after: str | None = None
 
     def as_text(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ground.results.metrics import METRICS
+from ground.results.ranges import Amount, Count, Share, Signed, Stated, ends_in_order
 
 __all__ = (
     "MARKS",
@@ -71,9 +72,9 @@ class Variances:
     window:  two windows of one arm in one block, drift included; 0 where a block has one window an arm
     """
 
-    session: float
-    block: float
-    window: float
+    session: Amount
+    block: Amount
+    window: Amount
 
 
 @dataclass(frozen=True)
@@ -88,21 +89,24 @@ class Difference:
     explained:       of an adjusted figure: the share of the blocks' variance that the covariates took out; else None
     """
 
-    ratio: float
-    low: float
-    high: float
-    same_low: float
-    same_high: float
-    log: float
-    error: float
-    freedom: float
-    p: float
-    sign_flip_p: float | None
-    sessions: int
-    blocks: int
-    confidence: float
+    ratio: Amount
+    low: Amount
+    high: Amount
+    same_low: Amount
+    same_high: Amount
+    log: Signed
+    error: Amount
+    freedom: Amount
+    p: Share
+    sign_flip_p: Share | None
+    sessions: Count
+    blocks: Count
+    confidence: Share
     variances: Variances
-    explained: float | None = None
+    explained: Amount | None = None
+
+    def __post_init__(self) -> None:
+        ends_in_order(self.low, self.high)
 
     @property
     def no_larger_than(self) -> float:
@@ -118,10 +122,13 @@ class PositionEffect:
     low, high: at 99.9 %, since they bar every verdict
     """
 
-    ratio: float
-    low: float
-    high: float
-    sessions: int
+    ratio: Amount
+    low: Amount
+    high: Amount
+    sessions: Count
+
+    def __post_init__(self) -> None:
+        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -143,14 +150,14 @@ class Decision:
     arm: str
     outcome: Outcome
     difference: Difference | None
-    delta: float
-    look: int
-    looks: int
+    delta: Share
+    look: Count
+    looks: Count
     why: tuple[str, ...] = ()
-    more_blocks: int | None = None
-    more_minutes: float | None = None
-    base_value: float | None = None
-    arm_value: float | None = None
+    more_blocks: Count | None = None
+    more_minutes: Amount | None = None
+    base_value: Stated | None = None
+    arm_value: Stated | None = None
 
     @property
     def mark(self) -> str:
@@ -232,13 +239,13 @@ class PlanRow:
     reached: False where no plan within the bounds has the power; the row is then the largest one
     """
 
-    delta: float
-    looks: tuple[int, ...]
-    blocks: int
-    minutes: float
-    expected_minutes: float
-    power: float
-    power_same: float
+    delta: Share
+    looks: tuple[Count, ...]
+    blocks: Count
+    minutes: Amount
+    expected_minutes: Amount
+    power: Share
+    power_same: Share
     reached: bool = True
 
     @property
@@ -261,12 +268,15 @@ class BudgetRow:
 
     name: str
     kind: str
-    base: float
-    arm: float
-    change: float
-    low: float
-    high: float
+    base: Signed
+    arm: Signed
+    change: Signed
+    low: Signed
+    high: Signed
     unit: str = "us/query"
+
+    def __post_init__(self) -> None:
+        ends_in_order(self.low, self.high)
 
     @property
     def seen(self) -> bool:
@@ -288,9 +298,9 @@ class Budget:
 
     rows: tuple[BudgetRow, ...]
     closes: bool
-    sessions: int
-    resamples: int
-    seed: int
+    sessions: Count
+    resamples: Count
+    seed: Count
 
     @property
     def shown(self) -> tuple[BudgetRow, ...]:
@@ -328,7 +338,7 @@ class AccountChange:
     title: str
     unit: str
     rows: tuple[BudgetRow, ...]
-    sessions: int
+    sessions: Count
 
 
 @dataclass(frozen=True)
@@ -340,14 +350,17 @@ class Cell:
     log, error, freedom: of ln(ratio), for means over cells and hosts; None without repeats
     """
 
-    ratio: float
+    ratio: Amount
     mark: str
-    low: float | None = None
-    high: float | None = None
-    log: float | None = None
-    error: float | None = None
-    freedom: float | None = None
-    confidence: float | None = None
+    low: Amount | None = None
+    high: Amount | None = None
+    log: Signed | None = None
+    error: Amount | None = None
+    freedom: Amount | None = None
+    confidence: Share | None = None
+
+    def __post_init__(self) -> None:
+        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -367,8 +380,8 @@ class RelativeTable:
     cells: dict[str, dict[str, Cell]]
     mean: dict[str, Cell] = field(default_factory=dict)
     family: str = ""
-    marked: int = 0
-    chance: float = 0.0
+    marked: Count = 0
+    chance: Amount = 0.0
 
 
 @dataclass(frozen=True)
@@ -383,11 +396,11 @@ class Agreement:
 
     cells: dict[str, Cell]
     mark: str
-    holds: int
-    of: int
-    q: float
-    p: float
-    i_squared: float
+    holds: Count
+    of: Count
+    q: Amount
+    p: Share
+    i_squared: Amount
     pooled: Cell | None
 
     @property

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ground.results.files import Files
+from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json, write_json
 
 __all__ = ("EventGroup", "GroupRow", "Member", "read_event_group", "write_event_group")
@@ -17,8 +18,8 @@ class Member(msgspec.Struct):
 
     event: str
     unit: str
-    weight: int
-    reported: int | None = None
+    weight: Count
+    reported: Count | None = None
 
 
 class GroupRow(msgspec.Struct):
@@ -26,7 +27,7 @@ class GroupRow(msgspec.Struct):
 
     name: str
     label: str
-    weights: list[int]
+    weights: list[Count]
 
 
 class EventGroup(msgspec.Struct):
@@ -39,7 +40,7 @@ class EventGroup(msgspec.Struct):
     scope: str
     members: list[Member]
     rows: list[GroupRow]
-    queries: float | None = None
+    queries: Amount | None = None
     schema: int = 1
 
 

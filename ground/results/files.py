@@ -56,7 +56,7 @@ class Files:
     JOBS = "jobs.json"
     JOB_PROFILE = "jobs.profile.json"
     JOB_COSTS = "jobs.costs.json"
-    CALL_COUNT = "calls.log"
+    CALL_COUNT = "calls.json"
     WALL_CLOCK = "wallclock.json"
     PMP = "pmp.json"
     PMP_DATA = "pmp.data"

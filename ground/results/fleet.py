@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ground.results.interval import Interval
+from ground.results.ranges import Amount, Count, Share, Signed
 
 __all__ = ("Away", "FleetChange", "FleetPart", "Watch")
 
@@ -13,11 +14,11 @@ __all__ = ("Away", "FleetChange", "FleetPart", "Watch")
 class FleetChange:
     """base, arm: the mean over the hosts of each version; arm - base = within + mix; p: two-sided, of within"""
 
-    base: float
-    arm: float
+    base: Amount
+    arm: Amount
     within: Interval
     mix: Interval
-    p: float
+    p: Share
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Away:
 
     first: str
     last: str
-    days: int
+    days: Count
     change: Interval
     since: Interval
 
@@ -47,7 +48,7 @@ class FleetPart:
     name: str
     change: FleetChange
     verdict: str
-    cores: float | None
+    cores: Signed | None
     away: Away | None = None
 
 
@@ -59,8 +60,8 @@ class Watch:
     """
 
     unit: str
-    hosts: tuple[int, int]
-    strata: int
-    days: int
-    tested: int
+    hosts: tuple[Count, Count]
+    strata: Count
+    days: Count
+    tested: Count
     parts: list[FleetPart]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from ground.errors import MeasurementError
+from ground.results.ranges import Amount, Count, Place, Share, Signed, ends_in_order
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -36,10 +37,10 @@ class FrameSide:
     name: str
     event: str | None
     unit: str
-    sessions: int
-    profiles: int
-    queries: float
-    samples: int
+    sessions: Count
+    profiles: Count
+    queries: Amount
+    samples: Count
 
 
 @dataclass(frozen=True)
@@ -57,53 +58,56 @@ class FrameRule:
     cancels:         the part of the larger that a gain and a loss may differ by, to count as moved
     """
 
-    alpha: float
-    least_samples: int
-    node_tests: int
-    function_tests: int
-    smallest_node: float | None
-    smallest_function: float | None
-    session_effect: float
+    alpha: Share
+    least_samples: Count
+    node_tests: Count
+    function_tests: Count
+    smallest_node: Amount | None
+    smallest_function: Amount | None
+    session_effect: Amount
     session_effect_assumed: bool
-    carries: float
-    cancels: float
+    carries: Share
+    cancels: Share
     by: Literal["sessions", "samples", "share"] = "sessions"
-    least_share: float | None = None
+    least_share: Amount | None = None
 
 
 @dataclass(frozen=True)
 class NodeColumns:
     """name, object: places in `names` and `objects`; half: of the simultaneous interval of after - before."""
 
-    depth: list[int]
-    name: list[int]
-    object: list[int]
-    before: list[float]
-    after: list[float]
-    half: list[float]
-    samples_before: list[int]
-    samples_after: list[int]
-    different: list[int]
+    depth: list[Count]
+    name: list[Place]
+    object: list[Place]
+    before: list[Amount]
+    after: list[Amount]
+    half: list[Amount]
+    samples_before: list[Count]
+    samples_after: list[Count]
+    different: list[Count]
 
 
 @dataclass(frozen=True)
 class FrameFigure:
     """Cost on both sides, the difference with its simultaneous interval, samples of either side."""
 
-    before: float
-    after: float
-    delta: float
-    low: float
-    high: float
-    samples: list[int]
+    before: Amount
+    after: Amount
+    delta: Signed
+    low: Signed
+    high: Signed
+    samples: list[Count]
     different: bool
+
+    def __post_init__(self) -> None:
+        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)
 class FunctionDifference:
     """A function wherever it is called; `total`: with all it calls, once a stack; `own`: itself."""
 
-    name: int
+    name: Place
     total: FrameFigure
     own: FrameFigure
 
@@ -115,11 +119,11 @@ class Line(FrameFigure):
     seen: `both`, `vanished` or `new`
     """
 
-    node: int
+    node: Place
     name: str
     path: list[str]
     seen: str
-    of: float
+    of: Signed
 
 
 @dataclass(frozen=True)
@@ -127,12 +131,12 @@ class Moved:
     """Gains and losses below one frame that cancel."""
 
     within: str
-    node: int
+    node: Place
     losing: list[str]
     gaining: list[str]
-    lost: float
-    gained: float
-    sum: float
+    lost: Signed
+    gained: Signed
+    sum: Signed
 
 
 @dataclass(frozen=True)
@@ -150,22 +154,22 @@ class Level:
     """Cost of what was taken out below a frame, because only one side can distinguish it; why: in words."""
 
     below: str
-    node: int
+    node: Place
     object: str
     why: str
-    before: float
-    after: float
+    before: Amount
+    after: Amount
 
 
 @dataclass(frozen=True)
 class Totals:
     """Cost of the topmost frames that one side alone has, and how many nodes are different."""
 
-    vanished: float
-    new: float
-    different_nodes: int
-    vanished_nodes: int
-    new_nodes: int
+    vanished: Amount
+    new: Amount
+    different_nodes: Count
+    vanished_nodes: Count
+    new_nodes: Count
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,7 @@ class FrameDifferences:
     nodes: NodeColumns
     functions: list[FunctionDifference]
     explanation: list[Line]
-    more_lines: int
+    more_lines: Count
     moved: list[Moved]
     matches: list[Match]
     levels: list[Level]
@@ -202,4 +206,10 @@ def read_frame_differences(path: Path) -> FrameDifferences:
     ]
     if len({len(column) for column in columns}) != 1 or not nodes.depth:
         raise MeasurementError(f"{path} is inconsistent: the columns of the nodes differ in length")
+    lists: tuple[Sequence[Line | Moved | Level], ...] = (found.explanation, found.moved, found.levels)
+    below = [one.node for some in lists for one in some]
+    named = [*nodes.name, *(one.name for one in found.functions)]
+    for places, among in ((below, nodes.name), (named, found.names), (nodes.object, found.objects)):
+        if any(not 0 <= place < len(among) for place in places):
+            raise MeasurementError(f"{path} is inconsistent: a node, a name or an object is not there")
     return found

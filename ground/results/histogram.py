@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ground.results.ranges import Count
+
 __all__ = ("Histogram",)
 
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
@@ -18,11 +20,11 @@ class Histogram:
     buckets:           (low, high, count), low inclusive, high exclusive, ascending; at most 1/32 wide
     """
 
-    count: int = 0
-    sum_ns: int = 0
-    least_ns: int = 0
-    most_ns: int = 0
-    buckets: list[tuple[int, int, int]] = field(default_factory=list)
+    count: Count = 0
+    sum_ns: Count = 0
+    least_ns: Count = 0
+    most_ns: Count = 0
+    buckets: list[tuple[Count, Count, Count]] = field(default_factory=list)
 
     @property
     def mean_ns(self) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ground.results.differences import Outcome
 from ground.results.metrics import METRICS
+from ground.results.ranges import Amount, Count, Signed, ends_in_order
 
 __all__ = ("VERSION", "Category", "Feature", "Fit", "History", "Level", "Noise", "Series")
 
@@ -22,11 +23,11 @@ class Level:
     mean, error: of its runs, rounds taken out; level: of its stretch, or its own in a dip; level_error: of that
     """
 
-    mean: float
-    error: float
-    runs: int
-    level: float
-    level_error: float
+    mean: Signed
+    error: Amount
+    runs: Count
+    level: Signed
+    level_error: Amount
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,16 @@ class Feature:
     candidate: without repeats it is no verdict
     """
 
-    at: int
+    at: Count
     dip: bool
-    ratio: float
-    low: float
-    high: float
-    went_away: int | None
+    ratio: Amount
+    low: Amount
+    high: Amount
+    went_away: Count | None
     candidate: bool
+
+    def __post_init__(self) -> None:
+        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,10 @@ class Fit:
 
     versions: list[Level]
     features: list[Feature]
-    sd: float
-    freedom: int
+    sd: Amount
+    freedom: Count
     repeated: bool
-    half: float
+    half: Amount
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,9 @@ class Category:
     host: str
     label: str
     category: str
-    us: float
-    sd: float | None
-    runs: int
+    us: Amount
+    sd: Amount | None
+    runs: Count
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,11 @@ class Noise:
 
     host: str
     day: str
-    runs: int
-    qps_sd: float
-    cpu_sd: float
-    twin_mean: float | None
-    twin_sd: float | None
+    runs: Count
+    qps_sd: Amount
+    cpu_sd: Amount
+    twin_mean: Signed | None
+    twin_sd: Amount | None
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ class History:
     categories: list[Category] = field(default_factory=list)
     noise: list[Noise] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    t: list[float] = field(default_factory=list)
+    t: list[Amount] = field(default_factory=list)
 
     def is_older(self, label: str) -> bool:
         """Whether a newer version is there; a label that is no version is newer than none of them."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ground.results.ranges import Count, Signed, ends_in_order
+
 __all__ = ("Interval",)
 
 
@@ -11,10 +13,13 @@ __all__ = ("Interval",)
 class Interval:
     """An estimate with its 95 % interval; n is the number of slices it rests on."""
 
-    estimate: float
-    low: float
-    high: float
-    n: int
+    estimate: Signed
+    low: Signed
+    high: Signed
+    n: Count
+
+    def __post_init__(self) -> None:
+        ends_in_order(self.low, self.high)
 
     @property
     def leaves_zero(self) -> bool:

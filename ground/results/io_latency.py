@@ -102,8 +102,8 @@ class IoSlice:
     """Total latency of the reads that ended since the slice before, as (low, high, count) in ns; for a heat map."""
 
     end_ns: Count
-    process: list[tuple[int, int, int]]
-    others: list[tuple[int, int, int]]
+    process: list[tuple[Count, Count, Count]]
+    others: list[tuple[Count, Count, Count]]
 
 
 @dataclass(frozen=True)
@@ -122,15 +122,15 @@ class IoLatency:
     backend: str
     how: str
     device: Device
-    pids: list[int]
+    pids: list[Count]
     children: bool
     start_ns: Count
     end_ns: Count
     rows: list[IoRow]
     kinds: list[IoKind]
     slices: list[IoSlice]
-    losses: dict[str, int]
-    facts: dict[str, int] = field(default_factory=dict)
+    losses: dict[str, Count]
+    facts: dict[str, Count] = field(default_factory=dict)
     diskstats: DiskWindow | None = None
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.interval import Interval
+from ground.results.ranges import Amount, Count, Signed
 from ground.system.atomic_files import read_json
 
 __all__ = ("FixedPart", "JobCosts", "JobCpu", "JobDevice", "JobRow", "JobTotal", "StallRow", "read_job_costs")
@@ -20,13 +21,13 @@ class JobRow:
     """
 
     kind: str
-    level: int | None
+    level: Count | None
     reason: str
-    jobs: int
-    bytes_in: int
-    bytes_out: int
-    seconds: float
-    cpu_us: int | None
+    jobs: Count
+    bytes_in: Count
+    bytes_out: Count
+    seconds: Amount
+    cpu_us: Count | None
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,13 @@ class JobCpu:
     """
 
     kind: str
-    level: int | None
-    jobs: int
-    bytes_out: int
-    samples: int
-    categories: Mapping[str, int]
-    account_ns: int
-    account_us: int
+    level: Count | None
+    jobs: Count
+    bytes_out: Count
+    samples: Count
+    categories: Mapping[str, Count]
+    account_ns: Count
+    account_us: Count
 
     @property
     def ns(self) -> int:
@@ -60,17 +61,17 @@ class JobDevice:
     """
 
     kind: str
-    level: int | None
-    jobs: int
-    bytes_out: int
-    reads: int = 0
-    read_bytes: int = 0
-    read_ns: int = 0
-    writes: int = 0
-    write_bytes: int = 0
-    write_ns: int = 0
-    discards: int = 0
-    discard_ns: int = 0
+    level: Count | None
+    jobs: Count
+    bytes_out: Count
+    reads: Count = 0
+    read_bytes: Count = 0
+    read_ns: Count = 0
+    writes: Count = 0
+    write_bytes: Count = 0
+    write_ns: Count = 0
+    discards: Count = 0
+    discard_ns: Count = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class FixedPart:
 
     kind: str
     us: Interval
-    us_per_mib: float
+    us_per_mib: Signed
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ class JobTotal:
     """
 
     kind: str
-    jobs: int
-    cpus: float
-    us_per_query: float | None
+    jobs: Count
+    cpus: Amount
+    us_per_query: Amount | None
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,10 @@ class StallRow:
 
     cause: str
     stopped: bool
-    times: int
-    seconds: float
-    longest: float
-    open: int
+    times: Count
+    seconds: Amount
+    longest: Amount
+    open: Count
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class JobCosts:
     held_back_seconds: that writers waited by the engine's own count, of stated_seconds; None where it says nothing
     """
 
-    seconds: float
+    seconds: Amount
     queries_are: str
     rows: Sequence[JobRow] = ()
     cpu: Sequence[JobCpu] = ()
@@ -125,14 +126,14 @@ class JobCosts:
     totals: Sequence[JobTotal] = ()
     stalls: Sequence[StallRow] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    deleted: int = 0
-    deleting_seconds: float = 0.0
-    deleting_ns: int | None = None
-    in_no_job_ns: int | None = None
-    held_back_seconds: float | None = None
-    stated_seconds: float = 0.0
+    deleted: Count = 0
+    deleting_seconds: Amount = 0.0
+    deleting_ns: Count | None = None
+    in_no_job_ns: Count | None = None
+    held_back_seconds: Amount | None = None
+    stated_seconds: Amount = 0.0
     notes: Sequence[str] = ()
-    queries: float | None = None
+    queries: Amount | None = None
     schema: int = 1
 
 

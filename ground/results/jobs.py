@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json
 
 __all__ = ("MOST_THREADS", "Job", "Jobs", "RunJobs", "Stall", "TreeState", "job_order", "read_run_jobs")
@@ -38,24 +39,24 @@ class Job:
     """
 
     kind: str
-    number: int
-    tid: int
-    begin: float
-    end: float | None = None
+    number: Count
+    tid: Count
+    begin: Amount
+    end: Amount | None = None
     column_family: str = ""
     reason: str = ""
-    levels_in: Sequence[int] = ()
-    level: int | None = None
-    bytes_in: int = 0
-    bytes_out: int = 0
-    files_in: int = 0
-    files_out: int = 0
-    cpu_us: int | None = None
-    run_us: int | None = None
-    threads: Sequence[int] = ()
+    levels_in: Sequence[Count] = ()
+    level: Count | None = None
+    bytes_in: Count = 0
+    bytes_out: Count = 0
+    files_in: Count = 0
+    files_out: Count = 0
+    cpu_us: Count | None = None
+    run_us: Count | None = None
+    threads: Sequence[Count] = ()
     made: Sequence[str] = ()
-    deleted: int = 0
-    deleted_until: float | None = None
+    deleted: Count = 0
+    deleted_until: Amount | None = None
 
     @property
     def kernel_tid(self) -> int | None:
@@ -74,8 +75,8 @@ class Stall:
 
     cause: str
     stopped: bool
-    begin: float
-    end: float | None = None
+    begin: Amount
+    end: Amount | None = None
     column_family: str = ""
 
 
@@ -87,11 +88,11 @@ class TreeState:
     have before them; None where the log does not say it
     """
 
-    at: float
+    at: Amount
     column_family: str
-    files: Sequence[int]
-    immutable_memtables: int | None = None
-    pending_bytes: int | None = None
+    files: Sequence[Count]
+    immutable_memtables: Count | None = None
+    pending_bytes: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ class Jobs:
     jobs: Sequence[Job]
     stalls: Sequence[Stall]
     states: Sequence[TreeState]
-    until: float
+    until: Amount
     notes: Sequence[str] = ()
-    held_back: Sequence[tuple[float, float]] = ()
+    held_back: Sequence[tuple[Amount, Amount]] = ()
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class RunJobs:
     clocks: CLOCK_MONOTONIC and CLOCK_REALTIME of one moment, ns, before the first window and after the last
     """
 
-    clocks: Sequence[tuple[int, int]]
+    clocks: Sequence[tuple[Count, Count]]
     found: Jobs
     schema: int = 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ground.results.histogram import Histogram
 from ground.results.probes import ProbedFunction, Trap
-from ground.results.ranges import Count, in_order
+from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -110,8 +110,8 @@ CLASSES: dict[str, str] = {
 class LadderDevice:
     """The disk that most followed reads went to, and its reads in the window by /proc/diskstats."""
 
-    major: int
-    minor: int
+    major: Count
+    minor: Count
     name: str
     followed: Count
     reads: Count
@@ -132,7 +132,7 @@ class Rung:
     sum_ns: Count = 0
     least_ns: Count = 0
     most_ns: Count = 0
-    buckets: list[tuple[int, int, int]] = field(default_factory=list)
+    buckets: list[tuple[Count, Count, Count]] = field(default_factory=list)
     own_ns: Count = 0
 
     @property
@@ -193,7 +193,7 @@ class Ladder:
     """
 
     backend: str
-    pid: int
+    pid: Count
     start_ns: Count
     end_ns: Count
     sample: Count
@@ -210,15 +210,15 @@ class Ladder:
     classes: list[Rung]
     outside: Rung
     device: LadderDevice | None
-    losses: dict[str, int]
+    losses: dict[str, Count]
     process_ended: bool
     kind: str = "get"
     several: QueryParts | None = None
     foreign: QueryParts | None = None
     reader_calls: Count | None = None
-    ended_soon_s: float | None = None
+    ended_soon_s: Amount | None = None
     outside_reads: Count = 0
-    without_cpu_ns: int = 0
+    without_cpu_ns: Count = 0
     run_queue_ns: Count = 0
     schema: int = 1
 

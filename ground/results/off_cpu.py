@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ground.results.checks import Check, Verdict
 from ground.results.histogram import Histogram
-from ground.results.ranges import Count, in_order
+from ground.results.ranges import Amount, Count, in_order
 from ground.results.states import STATES
 from ground.system.atomic_files import read_json
 
@@ -56,15 +56,15 @@ class Thread:
     off_ns:  by state; ran_ns + all of off_ns = end_ns - start_ns
     """
 
-    tid: int
+    tid: Count
     comm: str
     start_ns: Count
     end_ns: Count
     started: bool
     ended: bool
     ran_ns: Count
-    cpu_ns: int | None
-    off_ns: dict[str, int]
+    cpu_ns: Count | None
+    off_ns: dict[str, Count]
     voluntary: Count
     involuntary: Count
 
@@ -95,7 +95,7 @@ class StackFacts:
     different: Count
     cut: Count
     lost_ns: Count
-    before_ns: int
+    before_ns: Count
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,15 @@ class OffCpu:
     """
 
     backend: str
-    pid: int
+    pid: Count
     start_ns: Count
     end_ns: Count
-    process_ended_ns: int | None
+    process_ended_ns: Count | None
     waker: bool
     states: dict[str, StateTotal]
     threads: list[Thread]
     stacks: StackFacts
-    losses: dict[str, int]
+    losses: dict[str, Count]
     kernel_symbols: bool
     recording: str | None = None
     schema: int = 1
@@ -235,13 +235,13 @@ class RunQueue:
     """
 
     backend: str
-    pid: int
+    pid: Count
     start_ns: Count
     end_ns: Count
     waits: dict[str, Histogram]
     voluntary: Count
     involuntary: Count
-    losses: dict[str, int]
+    losses: dict[str, Count]
     how: str = ""
     schema: int = 1
 
@@ -280,7 +280,7 @@ class WallRow:
     state: str
     category: str
     ns: Count
-    us_per_query: float | None = None
+    us_per_query: Amount | None = None
 
 
 @dataclass(frozen=True)
@@ -295,16 +295,16 @@ class WallClock:
     queries:    within the window
     """
 
-    elapsed_ns: int
-    threads: int
-    idle_ns: int
-    idle_threads: int
-    ran_ns: int
-    cpu_ns: int | None
-    queries: float | None
+    elapsed_ns: Count
+    threads: Count
+    idle_ns: Count
+    idle_threads: Count
+    ran_ns: Count
+    cpu_ns: Count | None
+    queries: Amount | None
     rows: list[WallRow] = field(default_factory=list)
-    background_ns: int = 0
-    background_threads: int = 0
+    background_ns: Count = 0
+    background_threads: Count = 0
     schema: int = 1
 
     @property

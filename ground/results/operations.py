@@ -8,6 +8,7 @@ from pathlib import Path
 from ground.results.categories import Categories
 from ground.results.files import Files
 from ground.results.interval import Interval
+from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json
 
 __all__ = ("Operation", "read_operations")
@@ -26,12 +27,12 @@ class Operation:
 
     name: str
     label: str
-    share: float
-    samples: int | None
-    cores: float
+    share: Amount
+    samples: Count | None
+    cores: Amount
     interval: Interval | None = None
-    per_second: float | None = None
-    us: float | None = None
+    per_second: Amount | None = None
+    us: Amount | None = None
     categories: Categories | None = None
 
 

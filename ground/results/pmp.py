@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ground.errors import MeasurementError
 from ground.results.files import Files
-from ground.results.ranges import Amount, Count, in_order
+from ground.results.ranges import Amount, Count, OrNone, in_order
 from ground.system.atomic_files import read_json, write_json
 
 __all__ = (
@@ -63,7 +63,7 @@ class Durations:
 class ThreadSamples:
     """The samples of one thread; name: its last one; states: by R, S, D, T and ?."""
 
-    tid: int
+    tid: Count
     name: str
     samples: Count
     weight_ns: Count
@@ -76,7 +76,7 @@ class WaitPlace:
 
     state: str
     wchan: str
-    syscall: int
+    syscall: OrNone
     samples: Count
     weight_ns: Count
 
@@ -112,11 +112,11 @@ class Activity:
     seconds: Amount
     switches: Count
     voluntary_switches: Count
-    user_cpus: float
-    system_cpus: float
+    user_cpus: Amount
+    system_cpus: Amount
     host_switches: Count
-    host_user: float
-    host_system: float
+    host_user: Amount
+    host_system: Amount
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Pmp:
 
     schema: int
     sampler: str
-    pid: int
+    pid: Count
     event: str
     hz: Amount
     callgraph: str
@@ -157,12 +157,12 @@ class Pmp:
     held: Durations
     stop: Durations
     lacking: Lacking
-    cpu_ns: int
+    cpu_ns: Count
     notes: list[str] = field(default_factory=list)
     whole_process: bool = False
     activity: Activity | None = None
-    reached_hz: float | None = None
-    unseen: int | None = None
+    reached_hz: Amount | None = None
+    unseen: Count | None = None
 
     @property
     def rate_words(self) -> str:
@@ -235,7 +235,7 @@ class Locks:
     sites: list[LockSite]
     owners: list[LockSite]
     condition_sites: list[LockSite]
-    idle_threads: int = 0
+    idle_threads: Count = 0
     idle: Tally = Tally(0, 0)
 
     def share_waiting(self, part: str) -> float:

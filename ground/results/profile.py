@@ -17,7 +17,7 @@ import msgspec
 from ground.errors import MeasurementError
 from ground.results.categories import Categories
 from ground.results.files import Files
-from ground.results.ranges import Count
+from ground.results.ranges import Clock, Count, OrNone, Place
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -119,30 +119,30 @@ class Checked:
 
 @dataclass(frozen=True)
 class _Frames:
-    name: list[int]
-    object: list[int]
+    name: list[Place]
+    object: list[Place]
 
 
 @dataclass(frozen=True)
 class _Threads:
-    name: list[int]
-    pid: list[int | None]
-    tid: list[int | None]
+    name: list[Place]
+    pid: list[OrNone | None]
+    tid: list[OrNone | None]
 
 
 @dataclass(frozen=True)
 class _Nodes:
-    depth: list[int]
-    frame: list[int]
+    depth: list[Place]
+    frame: list[Place]
 
 
 @dataclass(frozen=True)
 class _Stacks:
-    thread: list[int]
-    node: list[int]
-    state: list[int]
-    weight: list[int]
-    samples: list[int]
+    thread: list[Place]
+    node: list[Place]
+    state: list[Place]
+    weight: list[Count]
+    samples: list[Count]
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class _View:
     """report: the table as `stackfold categories --format json` prints it, which is also most of `categories.json`."""
 
     report: dict[str, Any]
-    row: list[int]
-    anchor: list[int]
+    row: list[Place]
+    anchor: list[Place]
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,11 @@ class Slices:
     """What each slice of time holds; slice 0 begins at `start_ns` on the recording's clock."""
 
     length_ns: Count
-    start_ns: int
-    slice: list[int]
-    stack: list[int]
-    weight: list[int]
-    samples: list[int]
+    start_ns: Clock
+    slice: list[Place]
+    stack: list[Place]
+    weight: list[Count]
+    samples: list[Count]
 
 
 @dataclass(frozen=True, slots=True)

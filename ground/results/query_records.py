@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ground.errors import MeasurementError
 from ground.results.histogram import Histogram
 from ground.results.probes import ProbedFunction, Trap
@@ -152,7 +154,7 @@ class Pilot:
     queries_per_second: Amount
     finished: Count
     slow_ns: Count
-    trap_share: float
+    trap_share: Amount
 
 
 @dataclass(frozen=True)
@@ -173,12 +175,12 @@ class Recorded:
     """
 
     backend: str
-    pid: int
+    pid: Count
     start_ns: Count
     end_ns: Count
     sample: Count
     slow_ns: Count
-    threshold_ns: int | None
+    threshold_ns: Count | None
     one_in: Count
     ring_bytes: Count
     notes: list[str]
@@ -199,11 +201,11 @@ class Recorded:
     requests_beyond: Count
     uneven: Count
     places: Count
-    losses: dict[str, int] = field(default_factory=dict)
+    losses: dict[str, Count] = field(default_factory=dict)
     kernel_symbols: bool = True
     process_ended: bool = False
     kind: str = "get"
-    ended_soon_s: float | None = None
+    ended_soon_s: Amount | None = None
     schema: int = 1
 
     def __post_init__(self) -> None:
@@ -235,7 +237,9 @@ def read_query_records(path: Path) -> RecordFile:
         record = struct.Struct(f"<4Q{len(parts)}Q5I4HI")
         _check(head, record)
         return RecordFile(
-            list(_records(memoryview(data), begin, record, len(parts))), tuple(head["states"]), tuple(head["clocks"])
+            list(_records(memoryview(data), begin, record, len(parts))),
+            tuple(head["states"]),
+            msgspec.convert(head["clocks"], tuple[Count, Count]),
         )
     except (ValueError, KeyError, TypeError, struct.error) as error:
         raise MeasurementError(f"{path} is no file of records: {error}") from None

@@ -1,4 +1,7 @@
-"""Numbers as result files may hold them: what cannot be is refused where a file is read, as another type is."""
+"""Numbers as result files may hold them: what cannot be is refused where a file is read, as another type is.
+
+Every number of a result file has a range, or a type below whose description says why it has none.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,36 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ("Amount", "Count", "in_order")
+__all__ = (
+    "Amount", "Clock", "Count", "Divisor", "Drift", "OrNone", "Place", "Share", "Signed", "Stated", "ends_in_order",
+    "in_order",
+)  # fmt: skip
 
 # Of things, bytes, ns: no counter of a kernel holds more.
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+# -1: there is none.
+OrNone = Annotated[int, msgspec.Meta(ge=-1, le=(1 << 63) - 1)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
+Divisor = Annotated[float, msgspec.Meta(gt=0)]
+# Of a whole, as it was chosen; one that is computed may be above 1 by its rounding, and is an Amount.
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+Signed = Annotated[float, msgspec.Meta(description="a difference or a logarithm: of either sign")]
+Drift = Annotated[int, msgspec.Meta(description="a counter of the kernel that may run backwards")]
+Stated = Annotated[
+    float, msgspec.Meta(description="as an engine states it, or a figure of METRICS: some are differences")
+]
+Place = Annotated[int, msgspec.Meta(description="a place in a list of the file: its reader checks it")]
+Clock = Annotated[int, msgspec.Meta(description="on a clock that may begin anywhere")]
 
 
 def in_order(start_ns: int, end_ns: int) -> None:
     """For `__post_init__` of what has both: msgspec says which value of a file a ValueError is of."""
     if end_ns < start_ns:
         raise ValueError(f"it ends {start_ns - end_ns:,} ns before it begins")
+
+
+def ends_in_order(low: float | None, high: float | None) -> None:
+    """The same of an interval. Its estimate need not be within: a bootstrap of few skewed values may leave it out."""
+    if low is not None and high is not None and high < low:
+        raise ValueError(f"its interval is from {low:g} to {high:g}")

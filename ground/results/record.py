@@ -9,7 +9,7 @@ from datetime import datetime
 from ground.results.checks import Check
 from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
-from ground.results.ranges import Amount, Count, in_order
+from ground.results.ranges import Amount, Count, Drift, Stated, in_order
 
 __all__ = (
     "CUT",
@@ -49,9 +49,9 @@ class Command:
 
     name: str
     argv: list[str]
-    pid: int
-    started: float
-    ended: float | None
+    pid: Count
+    started: Amount
+    ended: Amount | None
     end: str
 
 
@@ -69,8 +69,8 @@ class RoleCounters:
     """What the threads of one role added up to: CPU time as in `Counters`, and calls of write (syscw)."""
 
     cpu_ns: Count
-    user_ns: int
-    system_ns: int
+    user_ns: Count
+    system_ns: Count
     write_calls: Count
 
     def plus(self, other: RoleCounters) -> RoleCounters:
@@ -84,12 +84,12 @@ class HostTimes:
     user: nice included; system: with interrupts
     """
 
-    switches: int
-    user: int
-    system: int
-    idle: int
-    iowait: int
-    steal: int
+    switches: Drift
+    user: Drift
+    system: Drift
+    idle: Drift
+    iowait: Drift
+    steal: Drift
 
     @property
     def ticks(self) -> int:
@@ -129,20 +129,20 @@ class Counters:
     queries: Amount | None
     storage_reads: Count
     storage_read_bytes: Count
-    storage_read_ms: int
+    storage_read_ms: Drift
     process_read_bytes: Count
     process_write_bytes: Count
     read_calls: Count
     cpu_ns: Count
-    accounted_ns: int
-    user_ns: int
-    system_ns: int
+    accounted_ns: Count
+    user_ns: Count
+    system_ns: Count
     runqueue_wait_ns: Count
     voluntary_switches: Count
     involuntary_switches: Count
-    minor_faults: int
-    major_faults: int
-    steal_ns: int
+    minor_faults: Count
+    major_faults: Count
+    steal_ns: Drift
     threads_ended: Count
     storage_writes: Count = 0
     storage_write_bytes: Count = 0
@@ -173,7 +173,7 @@ class Window:
     end_ns: Count
     counters: Counters
     note: str = ""
-    engine: dict[str, float] = field(default_factory=dict)
+    engine: dict[str, Stated] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         in_order(self.start_ns, self.end_ns)
@@ -227,8 +227,8 @@ class ProfileFacts:
     cut_by_page_weight: Count = 0
     unresolved_weight: Count = 0
     largest_sample_weight: Count = 0
-    coverage: float | None = None
-    ghz: float | None = None
+    coverage: Amount | None = None
+    ghz: Amount | None = None
     beside: list[str] = field(default_factory=list)
 
     @property
@@ -278,9 +278,9 @@ class OwnCost:
     unlimited: why no control group bounded our CPU; "" where one did
     """
 
-    seconds: dict[str, float]
+    seconds: dict[str, Amount]
     target_seconds: Amount
-    budget: float | None = None
+    budget: Amount | None = None
     unlimited: str = ""
     period: Amount = 0.0
     allowed: Amount = 0.0
@@ -312,18 +312,18 @@ class Target:
 
     asked: str
     program: str
-    pids: list[int]
-    groups: dict[str, list[int]] = field(default_factory=dict)
+    pids: list[Count]
+    groups: dict[str, list[Count]] = field(default_factory=dict)
     count: str = ""
     count_failed: str = ""
     count_lag: Amount = 0.0
     notes: list[str] = field(default_factory=list)
-    off_cpu_pid: int = 0
+    off_cpu_pid: Count = 0
     cost: OwnCost | None = None
     names: list[Check] = field(default_factory=list)
     redacted: bool = False
     ended_lost: Count = 0
-    ignoring: list[int] = field(default_factory=list)
+    ignoring: list[Count] = field(default_factory=list)
     count_sampled: bool = False
     clients: Count = 0
     client_qps: Interval | None = None
@@ -351,22 +351,22 @@ class RunRecord:
     threads: Count
     options: dict[str, str]
     expected: Expectation = field(default_factory=Expectation)
-    pid: int = 0
+    pid: Count = 0
     host: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     database: DatabaseFacts = field(default_factory=DatabaseFacts)
-    engine_result: dict[str, float] = field(default_factory=dict)
+    engine_result: dict[str, Stated] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
     seeds: list[SeedRange] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
     unobserved: list[Unobserved] = field(default_factory=list)
     costs: list[ObserverCost] = field(default_factory=list)
-    roles: dict[str, list[int]] = field(default_factory=dict)
-    writes: dict[str, float] = field(default_factory=dict)
+    roles: dict[str, list[Count]] = field(default_factory=dict)
+    writes: dict[str, Stated] = field(default_factory=dict)
     target: Target | None = None
-    report_start_ns: int | None = None
+    report_start_ns: Count | None = None
     profile: ProfileFacts | None = None
-    metrics: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, Stated] = field(default_factory=dict)
     intervals: dict[str, Interval] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)

@@ -76,19 +76,19 @@ class SeenFile:
     inodes: of each part
     """
 
-    device: tuple[int, int]
+    device: tuple[Count, Count]
     inode: Count
     generation: Count
     path: list[str]
-    inodes: list[int]
+    inodes: list[Count]
 
 
 @dataclass(frozen=True)
 class SeenThread:
     """tid, pid: as our pid namespace numbers them; 0 where they are not visible there"""
 
-    tid: int
-    pid: int
+    tid: Count
+    pid: Count
     name: str
 
 
@@ -113,21 +113,21 @@ class Requests:
     backend: str
     how: str
     device: Device
-    pids: list[int]
+    pids: list[Count]
     children: bool
     start_ns: Count
     end_ns: Count
-    reasons: int
+    reasons: Count
     operations: list[str]
     found: list[str]
     submitters: list[str]
-    flags: dict[str, int]
+    flags: dict[str, Count]
     totals: dict[str, OperationTotal]
     rows: Count
     files: list[SeenFile]
     threads: list[SeenThread]
-    losses: dict[str, int]
-    facts: dict[str, int] = field(default_factory=dict)
+    losses: dict[str, Count]
+    facts: dict[str, Count] = field(default_factory=dict)
     diskstats: DiskWindow | None = None
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1

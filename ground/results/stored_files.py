@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ground.results.ranges import Amount, Count
+
 __all__ = ("FileSection", "StoredFile", "StoredFiles")
 
 
@@ -18,7 +20,7 @@ class FileSection:
     holds: "data", "filter", "index" ...
     """
 
-    end: int
+    end: Count
     holds: str
 
 
@@ -39,12 +41,12 @@ class StoredFile:
 
     name: str
     kind: str
-    level: int | None = None
+    level: Count | None = None
     column_family: str = ""
     title: str = ""
     sections: Sequence[FileSection] = ()
-    moved_from: int | None = None
-    moved_at: float | None = None
+    moved_from: Count | None = None
+    moved_at: Amount | None = None
     made_by: str = ""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import MeasurementError, UsageError
-from ground.results.ranges import Amount
+from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json, write_json
 
 __all__ = ("NAME", "PERCENTILES", "Offered", "SweepRecord", "read_sweep", "write_sweep")
@@ -29,12 +29,12 @@ class Offered(msgspec.Struct):
     cpu:        us of CPU a query
     """
 
-    rate: float | None
+    rate: Amount | None
     per_second: Amount
-    queries: int
+    queries: Count
     seconds: Amount
-    latency: dict[str, float] = {}
-    late: float = 0.0
+    latency: dict[str, Amount] = {}
+    late: Amount = 0.0
     cpu: Amount = 0.0
     overloaded: bool = False
 
@@ -50,10 +50,10 @@ class SweepRecord(msgspec.Struct):
     engine: str
     version: str
     workload: str
-    threads: int
+    threads: Count
     arrivals: str
     percentile: str
-    limit_us: float | None
+    limit_us: Amount | None
     closed: Offered
     offered: list[Offered] = []
     database: str = ""

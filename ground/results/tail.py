@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.interval import Interval
-from ground.results.ranges import Amount, Count, in_order
+from ground.results.ranges import Amount, Count, Share, Signed, in_order
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -58,10 +58,10 @@ class Threshold:
     quantile: the share of queries that are shorter; asked: it was given, and is no percentile
     """
 
-    ns: int
-    low_ns: int
-    high_ns: int
-    quantile: float
+    ns: Count
+    low_ns: Count
+    high_ns: Count
+    quantile: Share
     asked: bool
 
 
@@ -74,9 +74,9 @@ class TailGroup:
 
     records: Count
     queries: Amount
-    mean_us: float
-    low_ns: int
-    high_ns: int
+    mean_us: Amount
+    low_ns: Count
+    high_ns: Count
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ class TailRow:
 
     name: str
     kind: str
-    tail_us: float
-    median_us: float
+    tail_us: Amount
+    median_us: Amount
     gap: Interval | None = None
-    share: float | None = None
-    waker: tuple[int, float] | None = None
+    share: Signed | None = None
+    waker: tuple[Count, Amount] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class MixRow:
     """
 
     reads: Count
-    tail_share: float
-    median_share: float
-    tail_us: float | None
-    median_us: float | None
+    tail_share: Amount
+    median_share: Amount
+    tail_us: Amount | None
+    median_us: Amount | None
     reason: str = ""
 
     @property
@@ -128,8 +128,8 @@ class CpuRow:
     """
 
     category: str
-    tail_us: float
-    median_us: float
+    tail_us: Amount
+    median_us: Amount
     gap: Interval | None
 
 
@@ -142,8 +142,8 @@ class BesideRow:
 
     name: str
     unit: str
-    tail: float
-    median: float
+    tail: Amount
+    median: Amount
     gap: Interval | None
 
 
@@ -157,12 +157,12 @@ class Strip:
     jobs:    kind, begin and end
     """
 
-    seconds: float
-    slow: list[tuple[float, float]]
+    seconds: Amount
+    slow: list[tuple[Amount, Amount]]
     queries: Count
-    beside: list[tuple[float, float, float]]
-    bin_seconds: float
-    jobs: list[tuple[str, float, float]]
+    beside: list[tuple[Amount, Amount, Amount]]
+    bin_seconds: Amount
+    jobs: list[tuple[str, Amount, Amount]]
 
 
 @dataclass(frozen=True)
@@ -170,19 +170,19 @@ class WorstWait:
     """In ns from the query's begin: left its CPU, woken, ran again. part: a row's kind; where: the frame that waited;
     waker: tid, 0 where that is not told"""
 
-    left: int
-    woken: int
-    runs: int
+    left: Count
+    woken: Count
+    runs: Count
     part: str
     where: str
-    waker: int
+    waker: Count
 
 
 @dataclass(frozen=True)
 class WorstRequest:
     """In ns from the query's begin: begun, issued, completed (0: not seen). device: major:minor"""
 
-    begun: int
+    begun: Count
     issued: Count
     completed: Count
     bytes: Count
@@ -193,11 +193,11 @@ class WorstRequest:
 class WorstQuery:
     """begin_ns: CLOCK_MONOTONIC; parts: ns by row kind, those that it has"""
 
-    begin_ns: int
-    ns: int
-    tid: int
+    begin_ns: Count
+    ns: Count
+    tid: Count
     reads: Count
-    parts: dict[str, int]
+    parts: dict[str, Count]
     waits: list[WorstWait]
     requests: list[WorstRequest]
 
@@ -222,7 +222,7 @@ class Tail:
     kind:       of the queries: get, multiget, seek ...
     """
 
-    pid: int
+    pid: Count
     start_ns: Count
     end_ns: Count
     sample: Count
@@ -230,23 +230,23 @@ class Tail:
     followed: Count
     counted: Count
     threads: Count
-    mean_us: float
-    weighted_us: float
-    wall_share: float
+    mean_us: Amount
+    weighted_us: Amount
+    wall_share: Amount
     threshold: Threshold
     tail: TailGroup
     median: TailGroup
     rows: list[TailRow]
     gap: Interval | None
     mix: list[MixRow]
-    mix_us: float | None
-    within_us: float | None
-    own_us: tuple[float, float]
-    lost_slow: int
+    mix_us: Signed | None
+    within_us: Signed | None
+    own_us: tuple[Amount, Amount]
+    lost_slow: Count
     worst: list[WorstQuery]
     notes: list[str] = field(default_factory=list)
     cpu: list[CpuRow] = field(default_factory=list)
-    cpu_samples: tuple[int, int] = (0, 0)
+    cpu_samples: tuple[Count, Count] = (0, 0)
     beside: list[BesideRow] = field(default_factory=list)
     strip: Strip | None = None
     kind: str = "get"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ground.results.differences import AccountChange, Budget, Decision, PositionEffect
 from ground.results.metrics import DECIDING
+from ground.results.ranges import Amount, Count, Share
 
 __all__ = ("VERDICT", "Apart", "ArmVerdict", "Comparability", "ComparedRuns", "Verdicts")
 
@@ -39,13 +40,13 @@ class Verdicts:
     """
 
     sentence: str
-    delta: float
-    sessions: int
-    blocks: int
-    looks: list[int]
-    seed: int
+    delta: Share
+    sessions: Count
+    blocks: Count
+    looks: list[Count]
+    seed: Count
     rule: str
-    seconds: float
+    seconds: Amount
     arms: list[ArmVerdict]
     differing: dict[str, list[str]] = field(default_factory=dict)
     bars: list[str] = field(default_factory=list)

@@ -38,7 +38,7 @@ class StoredFolder:
 
     path: str
     name: str
-    inode: int
+    inode: Count
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class StoredListing:
     folders: list[StoredFolder] = field(default_factory=list)
     files: list[StoredFile] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
-    begun_ns: int = 0
-    ended_ns: int = 0
+    begun_ns: Count = 0
+    ended_ns: Count = 0
     notes: list[str] = field(default_factory=list)
     failed: str = ""
-    linked: dict[str, int] = field(default_factory=dict)
+    linked: dict[str, Count] = field(default_factory=dict)
     schema: int = 1
 
 
@@ -85,7 +85,7 @@ class WhoseRow:
     owner: str
     submitter: str
     kind: str
-    level: int | None
+    level: Count | None
     column_family: str
     holds: str
     requests: Count
@@ -107,9 +107,9 @@ class FileRow:
     title: str
     owner: str
     kind: str
-    level: int | None
+    level: Count | None
     column_family: str
-    moved_from: int | None
+    moved_from: Count | None
     reads: Count
     read_bytes: Count
     read_device_ns: Count
@@ -129,7 +129,7 @@ class ReasonRow:
     operation: str
     reason: str
     label: str
-    level: int | None
+    level: Count | None
     sampled: Count
     requests: Amount
     bytes: Amount
@@ -156,7 +156,7 @@ class Whose:
     backend: str
     how: str
     device: Device
-    pids: list[int]
+    pids: list[Count]
     children: bool
     start_ns: Count
     end_ns: Count
@@ -166,7 +166,7 @@ class Whose:
     notes: list[str]
     rows: list[WhoseRow]
     files: list[FileRow]
-    files_left_out: tuple[int, int]
+    files_left_out: tuple[Count, Count]
     reasons: list[ReasonRow]
     reasons_of: Count
     several_files: Count
@@ -175,8 +175,8 @@ class Whose:
     unlisted: Count
     readahead: Count
     totals: dict[str, OperationTotal]
-    losses: dict[str, int]
-    facts: dict[str, int] = field(default_factory=dict)
+    losses: dict[str, Count]
+    facts: dict[str, Count] = field(default_factory=dict)
     diskstats: DiskWindow | None = None
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1

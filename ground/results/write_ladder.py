@@ -97,7 +97,7 @@ class WriteRole:
     sum_ns: Count = 0
     least_ns: Count = 0
     most_ns: Count = 0
-    buckets: list[tuple[int, int, int]] = field(default_factory=list)
+    buckets: list[tuple[Count, Count, Count]] = field(default_factory=list)
     own_ns: Count = 0
     stages: list[WriteStage] = field(default_factory=list)
     join: list[WriteStage] = field(default_factory=list)
@@ -159,7 +159,7 @@ class WriteLadder:
     """
 
     backend: str
-    pid: int
+    pid: Count
     start_ns: Count
     end_ns: Count
     full: bool
@@ -177,11 +177,11 @@ class WriteLadder:
     joins: Count
     groups: Count
     grouped: Count
-    group_sizes: list[tuple[int, int]]
+    group_sizes: list[tuple[Count, Count]]
     roles: list[WriteRole]
-    losses: dict[str, int]
+    losses: dict[str, Count]
     process_ended: bool
-    ended_soon_s: float | None = None
+    ended_soon_s: Amount | None = None
     turns: list[WriteTurn] = field(default_factory=list)
     schema: int = 1
 
@@ -247,10 +247,10 @@ class StallCause:
     stopped: bool
     cause: str
     column_family: str
-    times: int
+    times: Count
     seconds: Amount
-    longest: float
-    first: float
+    longest: Amount
+    first: Amount
 
 
 def stage_sum(roles: Iterable[WriteRole], name: str, waits: bool = False) -> WriteStage:

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from collectors.attached import AttachedWindows
 from collectors.counters import Snapshot, delta
 from collectors.target_counters import TargetProbe
 from ground.results.checks import Verdict
 from ground.results.record import Target as TargetRecord
 from ground.system.held_process import HeldProcess
 from ground.system.target import Target
+from ground.text.progress import Reporter
 from ioflame.analysis.checks.target import target_checks
 
 # It does what it reads, `REQUESTS` times, and prints the CPU time of its children in ns, or the pid of one that lasts.
@@ -208,3 +210,13 @@ def test_the_counter_of_a_group_has_what_nobody_waited_for(server: Server, count
     assert children - TICKS <= cpu(first, last) <= used(server.pid) - before + 1.5 * children + TICKS
     assert children >= REQUESTS * 0.02 and not probe.lost and not probe.ignoring
     (counted_group.parent / "cgroup.procs").write_text(str(server.pid), encoding="ascii")
+
+
+def test_one_rate_stands_for_windows_and_says_nothing_of_seconds() -> None:
+    probe = TargetProbe(Target([os.getpid()]), None, lambda _, name: name)
+    windows = AttachedWindows(probe, {}, Reporter(quiet=True))
+    windows.plain(0.05)
+    windows.rate = 1000.0
+    (window,) = windows.windows()
+    assert window.counters.queries == pytest.approx(1000 * window.seconds)
+    assert [one.counters.queries for one in windows.series()] == [None] * len(windows.series())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -206,6 +208,22 @@ def test_each_process_of_a_command_is_counted_once(ioflame: Ioflame, tmp_path: P
     assert {2_000 < one < 4_100 for pair in taken for one in pair} == {True} and len(set(taken)) == 1
     code, out, err = ioflame.run("count", "--per=found", *words[1:], "sh", "-c", f"{program} 1; exit 0")
     assert code == 1 and "nothing was counted below found in any of 3 processes" in err
+
+
+@pytest.mark.needs("bpftrace")
+def test_a_probe_of_another_tracer_in_the_same_file_is_named(ioflame: Ioflame, tmp_path: Path) -> None:
+    """Valgrind meets the breakpoint that a uprobe without a process has in all that map the file."""
+    program = compiled(FORKS, tmp_path / "forks", "-O1")
+    script = f'uprobe:{program}:look {{ @ = count(); }} interval:ms:10 {{ printf("on\\n"); }}'
+    tracer = subprocess.Popen(["bpftrace", "-e", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert tracer.stdout is not None and "on\n" in iter(tracer.stdout.readline, "")
+        code, _, err = ioflame.run("count", "--per=look", f"--out={tmp_path}", "--", program, "1000")
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.communicate()
+    assert code == 1 and "killed by SIGTRAP" in err and "a tracer that has a uprobe in the same program" in err
+    assert "fix: end that tracer" in err
 
 
 def test_a_search_by_counts_names_the_build(ioflame: Ioflame, tmp_path: Path) -> None:

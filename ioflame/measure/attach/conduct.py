@@ -63,7 +63,7 @@ def _run_windows(watched: Watching) -> None:
     missing[:] = [f"plain and {', '.join(collect)} windows"]
     watched.keep_names()
     watched.plain(part)
-    if watched.job.probes and not windows.ended:
+    if watched.job.options.symbol is not None and not windows.ended:
         watched.count_calls(max(options.seconds / 30, 1.0))
     for name in collect:
         if windows.ended:

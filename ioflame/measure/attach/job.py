@@ -16,7 +16,7 @@ from collectors.counters import Device, device_of
 from collectors.counts import Counted
 from collectors.perf import Plan, perf_version, plan_recording, system_wide
 from collectors.rocksdb_clients import open_database
-from collectors.symbol_count import probes_of
+from ebpf.calls import functions_of
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results import record as records
@@ -87,7 +87,6 @@ class AttachJob:
     service: what is known of it, by its name `engine`
     known: the service was asked for, or files of it are mapped
     rules: that its stacks are sorted by
-    probe: on `options.symbol`, as bpftrace names it
     redaction: of names in what is written; None where they are written as they are
     """
 
@@ -99,7 +98,6 @@ class AttachJob:
     rules: dict[str, Any]
     device: Device | None
     plan: Plan
-    probes: Sequence[str]
     redaction: Redaction | None
 
     def group_of(self, process: HeldProcess, thread: str) -> str:
@@ -153,12 +151,13 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter, planned:
         if plan.scope == "process" and (reason := _not_by_process(options, threads)):
             plan = system_wide(plan, reason)
         device = _device(options.device, processes)
-        probes = probes_of(options.symbol, processes) if options.symbol is not None else []
+        if options.symbol is not None:
+            functions_of(options.symbol, [process.pid for process in processes])
     known = bool(options.engine or found)
     if not (known or options.rules):
         plan = replace(plan, why=(*plan.why, f"no file of a known service is mapped; by the rules of {service.title}"))
     redaction = _redaction(service, engine) if options.redact else None
-    return AttachJob(options, target, service, engine, known, rules, device, plan, probes, redaction)
+    return AttachJob(options, target, service, engine, known, rules, device, plan, redaction)
 
 
 def _check_kinds(asked: Iterable[str], rules: Mapping[str, Any]) -> None:

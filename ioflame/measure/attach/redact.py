@@ -80,7 +80,7 @@ def hide_in_record(job: AttachJob, run: Run, redaction: Redaction) -> None:
     record, target = run.record, run.record.target
     assert target is not None
     record.commands = []
-    if job.probes:
+    if job.options.symbol is not None:
         target.count = redaction.hidden(target.count)
     target.count_failed = "it went down, or did not answer" if target.count_failed else ""
     for pid, programs in job.target.became.items():

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from collectors.attached import AttachedWindows
 from collectors.mapped_files import MappedFiles
-from collectors.symbol_count import calls_in
 from collectors.target_counters import TargetProbe
+from ebpf.calls import calls_in
 from ground.errors import IoflameError
 from ground.results.files import Files
 from ground.results.record import OwnCost, Unobserved
@@ -94,7 +94,7 @@ class Watching:
         assert told is not None
         try:
             path = self.run.path(Files.CALL_COUNT)
-            calls = calls_in(self.children, job.probes, job.target.running, seconds, path)
+            calls = calls_in(self.children, job.options.symbol or "", job.target.running, seconds, path)
         except IoflameError as error:
             told.count, told.count_failed = f"calls of {job.options.symbol}", error.what
         else:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.callgrind import counted_program, counting_command, depends_on
+from collectors.callgrind import counted_program, counting_command, depends_on, probed_by_others
 from folding.callgrind import counts_below, not_called
 from ground.errors import MeasurementError, UsageError
 from ground.results.counted import Counted, CountedArm, CountRecord, OfOperation, write_count
@@ -109,10 +109,11 @@ def conduct_command(plan: PlannedCommand, record: CountRecord, directory: Path, 
                 child = children.start(_ARM, argv, stdout=log)
                 if child.wait(_MOST_SECONDS) != 0:
                     end = log.read_text(encoding="utf-8", errors="replace")[-_LOG_END:].strip()
+                    means, mend = probed_by_others(child)
                     raise MeasurementError(
                         f"{plan.command[0]} under valgrind: {child.describe_end()}; it ended with: {end}",
-                        means="it is not counted",
-                        mend=shlex.join(argv),
+                        means=means or "it is not counted",
+                        mend=mend or shlex.join(argv),
                     )
             folded = directory / plan.name / f"{_ARM}.folded" if turn == 0 else None
             if folded is not None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from collectors.callgrind import probed_by_others
 from folding.callgrind import Counts
 from ground.errors import MeasurementError
 from ground.results.counted import TREES, Counted, CountRecord, OfOperation, write_count
@@ -208,8 +209,11 @@ def _failed(plan: PlannedCount, child: Child, task: _Task, log: str) -> Measurem
             means="valgrind knows none of AVX-512: a build for this processor alone cannot be counted",
             mend="a build without -march=native (RocksDB: PORTABLE=1)",
         )
+    means, mend = probed_by_others(child)
     return MeasurementError(
-        f"{why}; it ended with: {log[-_LOG_END:].strip()}", means="what was counted before it is kept"
+        f"{why}; it ended with: {log[-_LOG_END:].strip()}",
+        means=means or "what was counted before it is kept",
+        mend=mend,
     )
 
 

@@ -342,7 +342,7 @@ class WatchedCommand:
         watched.keep_names()
         warm_up = options.warm_up if options.warm_up is not None else warm_up_seconds(whole)
         windows.warm_up(warm_up, "as --warm-up says" if options.warm_up is not None else "a tenth of the time")
-        if watched.job.probes and not windows.ended:
+        if watched.job.options.symbol is not None and not windows.ended:
             watched.count_calls(max(whole / 30, 1.0))
         every = max((count.every for count in watched.job.options.counts.values()), default=0.0)
         plan = WindowPlan(options.attach.collect, whole, every)
