@@ -142,23 +142,25 @@ int WHOLE_PROG(io_start, struct request *rq)
 
 /* --- getrq: before Linux 6.5, and of devices without requests --------------------------------------------------- */
 
-static __always_inline void bio_begins(struct bio *bio)
+static __always_inline void bio_begins(struct bio *bio, u64 key)
 {
 	if (is_our_bio(bio))
-		begin((u64)bio, bio, bio->bi_opf, bio->bi_iter.bi_size, 0);
+		begin(key, bio, bio->bi_opf, bio->bi_iter.bi_size, 0);
 }
 
 SEC("?tp_btf/block_getrq")
 int WHOLE_PROG(got_request)
 {
-	bio_begins(bio_of(ctx));
+	struct bio *bio = bio_of(ctx);
+	bio_begins(bio, event_key(ctx));
 	return 0;
 }
 
 SEC("?tp_btf/block_bio_queue")
 int WHOLE_PROG(bio_queue)
 {
-	bio_begins(bio_of(ctx));
+	struct bio *bio = bio_of(ctx);
+	bio_begins(bio, (u64)bio);
 	return 0;
 }
 

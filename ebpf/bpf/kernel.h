@@ -124,6 +124,7 @@ struct bio_vec {
 };
 
 struct bvec_iter {
+	u64 bi_sector;
 	unsigned int bi_size;
 	unsigned int bi_idx;
 	unsigned int bi_bvec_done;

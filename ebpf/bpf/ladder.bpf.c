@@ -141,7 +141,7 @@ SEC("?tp_btf/block_getrq")
 int WHOLE_PROG(got_request)
 {
 	struct bio *bio = bio_of(ctx);
-	request_begins((u64)bio, bio->bi_bdev->bd_disk);
+	request_begins(event_key(ctx), bio->bi_bdev->bd_disk);
 	return 0;
 }
 

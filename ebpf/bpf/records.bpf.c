@@ -216,7 +216,7 @@ SEC("?tp_btf/block_getrq")
 int WHOLE_PROG(got_request)
 {
 	struct bio *bio = bio_of(ctx);
-	request_begins((u64)bio, bio->bi_bdev->bd_disk, bio->bi_iter.bi_size);
+	request_begins(event_key(ctx), bio->bi_bdev->bd_disk, bio->bi_iter.bi_size);
 	return 0;
 }
 

@@ -149,17 +149,18 @@ int WHOLE_PROG(rq_issue, struct request *rq)
 
 /* --- bios -------------------------------------------------------------------------------------------------------- */
 
-static __always_inline void bio_begins(void *ctx, struct bio *bio, bool issued)
+static __always_inline void bio_begins(void *ctx, struct bio *bio, u64 key, bool issued)
 {
 	if (is_our_bio(bio))
-		begin(ctx, (u64)bio, bio, disk_of(bio), bio->bi_opf, bio->bi_iter.bi_size, issued);
+		begin(ctx, key, bio, disk_of(bio), bio->bi_opf, bio->bi_iter.bi_size, issued);
 }
 
 /* Before Linux 6.5. */
 SEC("?tp_btf/block_getrq")
 int WHOLE_PROG(got_request)
 {
-	bio_begins(ctx, bio_of(ctx), false);
+	struct bio *bio = bio_of(ctx);
+	bio_begins(ctx, bio, event_key(ctx), false);
 	return 0;
 }
 
@@ -167,6 +168,7 @@ int WHOLE_PROG(got_request)
 SEC("?tp_btf/block_bio_queue")
 int WHOLE_PROG(bio_queue)
 {
-	bio_begins(ctx, bio_of(ctx), true);
+	struct bio *bio = bio_of(ctx);
+	bio_begins(ctx, bio, (u64)bio, true);
 	return 0;
 }

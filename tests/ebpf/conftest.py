@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ebpf.observer import loader_binary
 from tests.ebpf.windows import Standin
 from tests.ebpf.writers import Writer, calls_of
 from tests.programs import FRAMES, compiled
@@ -262,3 +263,15 @@ def _run(*argv: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, done.stderr
     return done
+
+
+@pytest.fixture(params=["as they are", "before 6.5"])
+def block_events(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What programs are put on: this kernel's events, and those of one that has no block_io_start yet."""
+    if request.param == "as they are":
+        return
+    binary, script = loader_binary(), tmp_path / "before-6.5" / "ioflame-ebpf"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {binary} "$@" --as-before-6-5\n')
+    script.chmod(0o755)
+    monkeypatch.setattr("ebpf.observer.loader_binary", lambda: script)

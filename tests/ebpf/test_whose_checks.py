@@ -68,8 +68,8 @@ def test_a_device_that_is_not_counted_is_said_so() -> None:
 @pytest.mark.parametrize(
     ("losses", "verdict"),
     [({"no_end": 1}, Verdict.NOTE), ({"missed": 1}, Verdict.NOTE), ({"no_start": 9}, Verdict.WARN),
-     ({"no_start": 40}, Verdict.FAILED), ({"lost_record": 1}, Verdict.FAILED), ({"no_stack": 2}, Verdict.NOTE),
-     ({"not_kept": 1}, Verdict.FAILED)],
+     ({"no_start": 40}, Verdict.FAILED), ({"lost_record": 1}, Verdict.FAILED),
+     ({"no_stack": 2}, Verdict.NOTE), ({"not_kept": 1}, Verdict.FAILED)],
 )  # fmt: skip
 def test_losses(losses: dict[str, int], verdict: Verdict) -> None:
     assert said(replace(whose(), losses=losses))["losses"].verdict is verdict
