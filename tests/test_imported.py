@@ -23,7 +23,6 @@ _TYPE = "a type alone"
 
 # May only shrink.
 NOT_IMPORTED: dict[str, str] = {
-    "collectors.symbol_count": _STARTS,
     "ebpf.checks": _STARTS,
     "ebpf.offcpu": _STARTS,
     "ebpf.trial": _TYPE,

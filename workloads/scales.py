@@ -24,7 +24,7 @@ _SMALLEST_KEYS = 200_000
 class Scale:
     """A named scale: cache_size in bytes, duration (of one window) and warmup (its bound) in seconds.
 
-    collect: what watches where COLLECT does not say
+    collect: what watches where COLLECT does not say; named: of it, what an experiment's own file names
     """
 
     name: str
@@ -34,6 +34,7 @@ class Scale:
     duration: int
     warmup: int
     collect: tuple[str, ...] = ("perf",)
+    named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ioflame.commands.arguments import Commands, add_profile_arguments, add_repe
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
 from ioflame.measure.cell_plan import CellsJob, check_host, resolve_cells
 from ioflame.measure.cells import conduct_cells, refuse_others
-from ioflame.present.experiment_page import cells_text, cells_view, write_experiment_page
+from ioflame.present.experiment_page import cells_text, cells_view, unwatched, write_experiment_page
 from workloads.database import locked
 from workloads.experiment import own_definitions
 from workloads.registry import engine_named
@@ -60,7 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _conduct(job: CellsJob, going: CellsRun, reporter: Reporter, store: str | None) -> int:
     if not resumable(lambda: conduct_cells(job, going, reporter), going.directory, reporter):
         return EXIT_INTERRUPTED
-    view = cells_view(job.cells, going)
+    view, lost = cells_view(job.cells, going), unwatched(going)
+    if lost:
+        print("\n".join(lost))
     print(cells_text(view, going, terminal_width(sys.stdout)))
     unfinished = any(run.status not in ("done", "left out") for run in going.record.runs)
     if unfinished:
@@ -72,4 +74,4 @@ def _conduct(job: CellsJob, going: CellsRun, reporter: Reporter, store: str | No
         print(f"database:     {shown_path(job.directory(job.cells.cells[0]))}   (kept: the next run needs no load)")
     add_to_asked_store(store, going.directory, reporter)
     missed = any(one.holds is False for _, one in view.judged)
-    return EXIT_CHECK_FAILED if unfinished or missed or view.failed else EXIT_OK
+    return EXIT_CHECK_FAILED if unfinished or missed or view.failed or lost else EXIT_OK

@@ -378,7 +378,9 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
     # What was asked for is asked for of each step.
     besides = () if options.collect else job.cells.observe.get(step, ())
     collect = tuple(dict.fromkeys((*scale.collect, *besides)))
-    sized = Scale(options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, collect)
+    sized = Scale(
+        options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, collect, tuple(besides)
+    )
     return Job(
         options, engine, job.build_of(run.cell), sized, Sizing(shape, cache, ()), database.directory,
         configuration, job.recording,

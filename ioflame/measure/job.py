@@ -91,7 +91,7 @@ class Planned:
 
     def is_asked(self, name: str) -> bool:
         """Whether it watches because it was named, and not by a scale's default."""
-        return name in (self.options.collect or ()) or (name == "tail" and bool(self.options.tail))
+        return name in (self.options.collect or self.scale.named) or (name == "tail" and bool(self.options.tail))
 
     def seconds_of(self, name: str) -> int:
         """The length of that instrument's window."""

@@ -10,6 +10,7 @@ from ground.results.cells import CellOutcome, CellsRecord, CellsRun
 from ground.results.compilers import compilers_apart
 from ground.results.differences import RelativeTable
 from ground.results.files import Files
+from ground.results.run import open_run, read_or_none
 from ground.settings import Setting
 from ground.system.atomic_files import write_whole
 from ioflame.analysis.cell_draws import CellRuns
@@ -26,9 +27,10 @@ from viz.page.experiment import render_experiment
 from viz.terminal.cells import cells_tsv, facts_of, render_cells
 from viz.terminal.columns import aligned
 from viz.terminal.relative import render_relative
+from viz.terminal.summary import lost_lines
 from workloads.cells import Cells
 
-__all__ = ("cells_text", "cells_view", "write_experiment_page")
+__all__ = ("cells_text", "cells_view", "unwatched", "write_experiment_page")
 
 _QUARTERS = Spread("the 25th to 75th percentile of its runs, of which there are four or more.")
 _BOOTSTRAP = Spread(
@@ -104,6 +106,18 @@ def cells_view(cells: Cells, going: CellsRun, measured: Mapping[str, CellRuns] |
         notes=[*compared.barred, *_compilers(record)],
         cannot=cells.cannot,
     )
+
+
+def unwatched(going: CellsRun) -> list[str]:
+    """What was asked for and did not watch in a run of a cell, once each; runs that are gone tell nothing."""
+    lines: dict[str, None] = {}
+    for outcome in going.record.runs:
+        for step, directory in outcome.runs.items():
+            run = read_or_none(going.directory / directory, open_run)
+            lines |= dict.fromkeys(
+                f"{outcome.cell}, {step}: {line}" for line in (lost_lines(run.record) if run else ())
+            )
+    return list(lines)
 
 
 def cells_text(view: ExperimentView, going: CellsRun, width: int | None) -> str:

@@ -53,8 +53,6 @@ def test_a_name_stands_for_all_overloads_in_every_target_and_for_no_part_of_one(
         assert functions_of("_ZN5space5Class3getEl", [one]) == [f"{programs[0]}:_ZN5space5Class3getEl"]
         with pytest.raises(UsageError, match="of 1 processes has such a function"):
             functions_of("space::Class::none", [one])
-        with pytest.raises(UsageError, match="is no qualified name"):
-            functions_of("space::Class::get(int)", [one])
 
 
 def test_calls_in_a_process_that_starts_meanwhile_are_not_counted_and_it_lives(

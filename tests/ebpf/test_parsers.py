@@ -9,8 +9,10 @@ import pytest
 
 from ebpf.bpftrace import SHORTEST_BELOW, MapRows, read_histograms, read_maps, script, words_of
 from ebpf.buckets import bounds
+from ebpf.calls import functions_of
 from ebpf.iolat_bcc import parse_biolatency
 from ebpf.iolat_bpftrace import decode
+from ground.errors import UsageError
 from ground.results.io_latency import Device
 
 # Captured from bpftrace 0.17: blank lines, a key twice because of what lies behind the string's end, words between.
@@ -137,3 +139,8 @@ flags = Write
     assert parsed["read"][""].buckets == [(32000, 64000, 3), (64000, 128000, 1)]
     assert parsed["read"]["readahead"].count == 3
     assert parsed["write"][""].count == 2
+
+
+def test_a_name_with_arguments_is_refused_before_anything_is_looked_for() -> None:
+    with pytest.raises(UsageError, match="is no qualified name"):
+        functions_of("space::Class::get(int)", [1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import struct
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from tests.records import run_record
 from tests.requests import row, told
 from viz.flame.stacks import Stack
 from workloads.registry import file_kinds, files_reader, rules_named
+from workloads.scales import Scale
 
 FIRST = (perf, iolat, ladder, offcpu, runqlat, pmp, whose, null, tail, writes)
 
@@ -144,5 +146,13 @@ def test_reasons_are_known_of_engines_that_have_rules_for_them() -> None:
 def test_what_is_named_is_asked_for_and_what_a_scale_has_is_not() -> None:
     """TAIL=1 named it, and where it did not start the exit code was 0."""
     for words, asked in (([], set()), (["--tail=1"], {"tail"}), (["--collect=perf iolat"], {"perf", "iolat"})):
-        plan = Planned(options(*words), *[cast(Any, None)] * 6)
-        assert {name for name in INSTRUMENTS if plan.is_asked(name)} == asked
+        assert _asked(("perf", "ladder"), (), *words) == asked
+    # What an experiment's file names is the experiment's own; --collect takes its place.
+    assert _asked(("perf", "ladder"), ("ladder",)) == {"ladder"}
+    assert _asked(("perf",), (), "--collect=perf") == {"perf"}
+
+
+def _asked(collect: tuple[str, ...], named: tuple[str, ...], *words: str) -> set[str]:
+    scale = Scale("smoke", "", 1, 1, 1, 1, collect, named)
+    plan = replace(Planned(options(*words), *[cast(Any, None)] * 6), scale=scale)
+    return {name for name in INSTRUMENTS if plan.is_asked(name)}

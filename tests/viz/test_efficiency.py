@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,14 +17,18 @@ from ground.results.cells import Baseline, CellOutcome, CellsRecord, CellsRun, J
 from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
-from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
+from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Unobserved, Window
+from ground.results.run import Run
+from ground.text.progress import Reporter
 from ioflame.analysis.bootstrap import Draws
 from ioflame.analysis.cell_draws import CellRuns, MeasuredRun
 from ioflame.analysis.cells import PROOFS
+from ioflame.commands import experiment as command
 from ioflame.present.experiment_page import cells_text, cells_view
 from ioflame.stages.cell_runs import seconds_of_cells
 from tests.records import window
 from tests.viz.markup import text_of
+from tests.viz.runs import record
 from viz.experiment_view import ExperimentView
 from viz.page.experiment import render_experiment
 from workloads.cells import Cells
@@ -254,3 +260,27 @@ def test_every_check_of_every_run_is_told_beside_its_tree_and_the_page_is_that_o
     assert charts.count("<svg") == 6 and charts.count("whisker") == 12
     for title in ("fio, random reads", "Differences between cells", "Categories, owner view, 1 user"):
         assert title in page
+
+
+def test_what_did_not_watch_a_cell_is_the_first_line_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = [Unobserved("offcpu", "its programs are refused", "ioflame doctor", asked) for asked in (True, False)]
+    made = [Run.create(tmp_path, record(unobserved=lost)).directory.name for _ in range(2)]
+    name, step = "readrandom, 1 user", "readrandom"
+    outcomes = [CellOutcome(name, turn, status="done", runs={step: directory}) for turn, directory in enumerate(made)]
+    going = CellsRun(tmp_path, CellsRecord("io-efficiency", "now", 10, {}, HOST, {}, outcomes))
+    view = shown(tmp_path, readrandom=cell(measured(8000, 20.0)))
+    monkeypatch.setattr(command, "conduct_cells", lambda *_: None)
+    monkeypatch.setattr(command, "cells_view", lambda *_: replace(view, judged=[]))
+    job: Any = SimpleNamespace(cells=experiment("readrandom"), shares=False)
+
+    def printed() -> tuple[int, list[str]]:
+        return command._conduct(job, going, Reporter(quiet=True), None), capsys.readouterr().out.splitlines()
+
+    code, lines = printed()
+    first = f"{name}, {step}: offcpu was asked for and did not watch: its programs are refused -> ioflame doctor"
+    assert code == 1 and lines[0] == first and sum("did not watch" in line for line in lines) == 1
+    outcomes[:] = []
+    code, lines = printed()
+    assert code == 0 and not any("did not watch" in line for line in lines)
