@@ -10,10 +10,10 @@ use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
-use crate::cost::{Accounting, ProgramCost};
+use crate::cost::{Accounting, ProgramCost, missed_events};
 use crate::device::{Device, DiskWindow, GateEdges};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
-use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
+use crate::kernel_flags::{Events, RequestFlags, kernel_btf, must_hand_over_requests};
 use crate::layout::{entries_of_cpus, names, plain};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
@@ -181,7 +181,7 @@ pub fn run(options: &IolatOptions) -> Result<(), Failure> {
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
     let flags = RequestFlags::of(&btf);
-    let events = options.window.events()?;
+    let events = Events::of_this_kernel()?;
     let way = if device.bio_based {
         Follow::Bio
     } else if events.io_start {
@@ -213,13 +213,16 @@ fn load<'obj>(
     rodata.device_is_partition = u32::from(device.partition);
     rodata.flush_sequence = flags.flush_sequence;
     rodata.by_first_bio = u32::from(way == Follow::Getrq);
-    rodata.queue_comes_first = u32::from(options.window.events()?.queue_comes_first);
+    rodata.queue_comes_first = u32::from(Events::of_this_kernel()?.queue_comes_first);
     rodata.issue_begins = rodata.by_first_bio;
     if let Some(entries) = options.map_entries {
         open.maps.flights.set_max_entries(entries).or_refused()?;
         open.maps.kinds.set_max_entries(entries).or_refused()?;
     }
-    options.targets.choose_programs(open.open_object_mut(), |name| way.programs().contains(&name));
+    let preemptible = Events::of_this_kernel()?.preemptible;
+    options
+        .targets
+        .choose_programs(open.open_object_mut(), preemptible, |name| way.programs().contains(&name));
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
     Ok(skeleton)
@@ -254,7 +257,7 @@ fn measure(
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(tallied.iter().copied()).collect();
     let mut facts: BTreeMap<_, _> = FACTS.into_iter().zip(tallied[LOSSES.len()..].iter().copied()).collect();
     let costs = accounting.costs(skeleton.object(), requests_in(&rows))?;
-    losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
+    losses.insert("missed", missed_events(&costs));
     if let Some(bss) = skeleton.maps.bss_data.as_deref() {
         losses.insert("lost_process", bss.targets_lost);
         facts.insert("processes_ended", bss.targets_ended);

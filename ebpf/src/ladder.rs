@@ -129,7 +129,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     rodata.with_reader = i32::from(with_reader);
     rodata.read_calls = if plan.is_some() { READ_CALLS } else { FILE_CALLS };
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
-    begin_requests!(open, options.window.events()?);
+    begin_requests!(open);
     if let Some(plan) = &plan {
         let names = if with_reader { &["query", "reader"][..] } else { &["query"] };
         uprobes::watch!(open, plan.way, &plan.query, names);

@@ -47,6 +47,9 @@ const SCHEMA: u32 = 1;
 struct Arguments {
     #[command(subcommand)]
     program: Program,
+    /// Load the programs that this kernel would need, to test them on another one
+    #[arg(long, global = true, hide = true)]
+    as_on: Option<kernel_flags::Kernel>,
 }
 
 #[derive(Subcommand)]
@@ -72,7 +75,8 @@ enum Program {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     refusal::keep_libbpf_words();
-    let done = match arguments.program {
+    let pretended = arguments.as_on.map_or(Ok(()), kernel_flags::pretend);
+    let done = pretended.and_then(|()| match arguments.program {
         Program::Probe => probe::run(),
         Program::Iolat(options) => iolat::run(&options),
         Program::Ladder(options) => ladder::run(&options),
@@ -81,7 +85,7 @@ fn main() -> ExitCode {
         Program::Runqlat(options) => runqlat::run(&options),
         Program::Whose(options) => whose::run(&options),
         Program::Writes(options) => writes::run(&options),
-    };
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -115,7 +115,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         open.maps.ring.set_max_entries(bytes).or_refused()?;
     }
     open.progs.syscall_exit.set_autoload(calls_are_queries);
-    begin_requests!(open, options.window.events()?);
+    begin_requests!(open);
     if !calls_are_queries {
         uprobes::watch!(open, way, &query, ["query"]);
     }

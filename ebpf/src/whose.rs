@@ -19,9 +19,9 @@ use observer::{Failure, Process};
 use recording::{Kernel, Mapping, Modules};
 use serde::Serialize;
 
-use crate::cost::{Accounting, ProgramCost};
+use crate::cost::{Accounting, ProgramCost, missed_events};
 use crate::device::{Device, DiskWindow, GateEdges};
-use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
+use crate::kernel_flags::{Events, RequestFlags, kernel_btf, must_hand_over_requests};
 use crate::layout::{entries, names, plain};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
@@ -133,7 +133,7 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
-    let events = options.window.events()?;
+    let events = Events::of_this_kernel()?;
     if !device.bio_based {
         must_hand_over_requests(&btf)?;
     }
@@ -169,7 +169,7 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     } else {
         &BY_GETRQ
     };
-    options.targets.choose_programs(open.open_object_mut(), |name| {
+    options.targets.choose_programs(open.open_object_mut(), events.preemptible, |name| {
         if name == "direct_begins" { direct.have_event } else { programs.contains(&name) }
     });
     let mut skeleton = open.load().or_refused()?;
@@ -221,7 +221,7 @@ fn measure(
     let mut facts: BTreeMap<_, _> =
         FACTS.into_iter().zip(bss.tallies[LOSSES.len()..].iter().copied()).collect();
     let costs = accounting.costs(skeleton.object(), ended.seen())?;
-    losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
+    losses.insert("missed", missed_events(&costs));
     losses.insert("lost_process", bss.targets_lost);
     losses.insert("not_kept", ended.not_kept);
     facts.insert("processes_ended", bss.targets_ended);
@@ -241,7 +241,7 @@ fn measure(
     let result = TracedRequests {
         schema: crate::SCHEMA,
         backend: "co-re",
-        how: how(device.bio_based, options.window.events()?.io_start, direct),
+        how: how(device.bio_based, Events::of_this_kernel()?.io_start, direct),
         device: device.clone(),
         pids: &options.targets.pids,
         children: options.targets.children,
