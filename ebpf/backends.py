@@ -40,7 +40,7 @@ class Instrument:
     works:    one of its ways does
     words:    the way it is served by, or what this kernel lacks
     bios:     whether devices without requests (device mapper, md) can be watched; True where that is no question
-    smallest: the oldest release of Linux that it was tried on
+    booted:   the oldest release of Linux that it was tried on
     instead:  the command to use where it does not work
     """
 
@@ -48,7 +48,7 @@ class Instrument:
     works: bool
     words: str
     bios: bool
-    smallest: str
+    booted: str
     instead: str
 
 
@@ -77,7 +77,7 @@ def _instrument(name: str, ways: Sequence[dict[str, object]]) -> Instrument:
     loaded = "a function of ours was watched" if name == "uprobes" else "its programs load"
     words = str(last["words"]) if served is None else f"{loaded}{f' (by {served})' if served else ''}"
     can_bios = bios is None or bool(bios["works"])
-    return Instrument(name, served is not None, words, can_bios, str(last["smallest"]), str(last["instead"]))
+    return Instrument(name, served is not None, words, can_bios, str(last["booted"]), str(last["instead"]))
 
 
 def try_backend(name: str, instrument: str = "runqlat") -> Trial:

@@ -205,7 +205,7 @@ def _lost(ladder: Ladder) -> Iterator[Check]:
     odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "async_calls", "missed"}}
     means = "a map of the programs was full: these are not counted"
     yield from loss_checks("ladder", lost, odd, Verdict.FAILED, means)
-    yield from missed_checks("ladder", ladder.losses.get("missed", 0), ladder.followed, "followed queries")
+    yield from missed_checks("ladder", ladder.losses.get("missed", 0), ladder.queries, "queries")
 
 
 def _edges(ladder: Ladder) -> Iterator[Check]:

@@ -151,4 +151,4 @@ def _lost(recorded: Recorded) -> Iterator[Check]:
     yield from loss_checks(
         "tail", lost, odd, verdict, means, "a larger --threshold-us, or fewer queries followed: --sample"
     )
-    yield from missed_checks("tail", recorded.losses.get("missed", 0), recorded.followed, "followed queries")
+    yield from missed_checks("tail", recorded.losses.get("missed", 0), recorded.queries, "queries")

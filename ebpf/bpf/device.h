@@ -20,7 +20,7 @@ static __always_inline int is_ours(struct request *rq)
 {
 	if (device_is_partition) {
 		struct bio *bio = rq->bio;
-		return bio && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+		return bio && bpf_core_field_exists(bio->bi_bdev) && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
 	}
 	if (bpf_core_field_exists(rq->q->disk))
 		return is_device(rq->q->disk);
@@ -45,6 +45,6 @@ static __always_inline struct gendisk *disk_of(struct bio *bio)
 static __always_inline int is_our_bio(struct bio *bio)
 {
 	if (device_is_partition)
-		return bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+		return bpf_core_field_exists(bio->bi_bdev) && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
 	return is_device(disk_of(bio));
 }

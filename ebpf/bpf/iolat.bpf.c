@@ -184,3 +184,37 @@ int WHOLE_PROG(rq_issue, struct request *rq)
 	flight->bytes = rq->__data_len;
 	return 0;
 }
+
+/* --- once more, as in requests.h --------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/block_io_start")
+int WHOLE_PROG(io_start_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	if (is_ours(rq) && !bpf_map_lookup_elem(&flights, &key))
+		begin(key, rq->bio, rq->cmd_flags, rq->__data_len, 0);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_queue")
+int WHOLE_PROG(bio_queue_again, struct bio *bio)
+{
+	u64 key = (u64)bio;
+	if (!bpf_map_lookup_elem(&flights, &key))
+		bio_begins(bio, key);
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int WHOLE_PROG(rq_issue_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (!flight && (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH && is_ours(rq))
+		begin(key, rq->bio, rq->cmd_flags, rq->__data_len, 1);
+	if (!flight || flight->issued)
+		return 0;
+	flight->issued = bpf_ktime_get_ns();
+	flight->bytes = rq->__data_len;
+	return 0;
+}

@@ -110,3 +110,28 @@ int WHOLE_PROG(bio_complete, struct request_queue *q, struct bio *bio)
 		lose(NO_START);
 	return 0;
 }
+
+/* --- once more: from Linux 7.0 on ---------------------------------------------------------------------------------
+ *
+ * A program whose thread has lost its CPU within it is left out there until that thread continues. Each has a second one on
+ * the same event, which runs after it and does what it has left out: it finds it not done. */
+
+SEC("?tp_btf/block_io_done")
+int WHOLE_PROG(io_done_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = is_a_step(rq) ? 0 : bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		end(key, flight);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_complete")
+int WHOLE_PROG(bio_complete_again, struct request_queue *q, struct bio *bio)
+{
+	u64 key = (u64)bio;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		end(key, flight);
+	return 0;
+}

@@ -129,6 +129,15 @@ static __always_inline u32 has_several(struct request *rq, u64 mapping)
 	return 0;
 }
 
+static __always_inline void issue(struct flight *flight, struct request *rq)
+{
+	flight->issued = bpf_ktime_get_ns();
+	/* Bios merged into this request since its start are part of it. */
+	if (flight->mapping && rq->__data_len != flight->bytes)
+		flight->several = has_several(rq, flight->mapping);
+	flight->bytes = rq->__data_len;
+}
+
 SEC("?tp_btf/block_rq_issue")
 int WHOLE_PROG(rq_issue, struct request *rq)
 {
@@ -139,11 +148,7 @@ int WHOLE_PROG(rq_issue, struct request *rq)
 			begin(ctx, (u64)rq, 0, 0, rq->cmd_flags, 0, true);
 		return 0;
 	}
-	flight->issued = bpf_ktime_get_ns();
-	/* Bios merged into this request since its start are part of it. */
-	if (flight->mapping && rq->__data_len != flight->bytes)
-		flight->several = has_several(rq, flight->mapping);
-	flight->bytes = rq->__data_len;
+	issue(flight, rq);
 	return 0;
 }
 
@@ -170,5 +175,37 @@ int WHOLE_PROG(bio_queue)
 {
 	struct bio *bio = bio_of(ctx);
 	bio_begins(ctx, bio, (u64)bio, true);
+	return 0;
+}
+
+/* --- once more, as in requests.h --------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/block_io_start")
+int WHOLE_PROG(io_start_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	if (is_ours(rq) && !bpf_map_lookup_elem(&flights, &key))
+		begin(ctx, key, rq->bio, rq->q->disk, rq->cmd_flags, rq->__data_len, false);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_queue")
+int WHOLE_PROG(bio_queue_again, struct bio *bio)
+{
+	u64 key = (u64)bio;
+	if (!bpf_map_lookup_elem(&flights, &key))
+		bio_begins(ctx, bio, key, true);
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int WHOLE_PROG(rq_issue_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (!flight && (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH && is_ours(rq))
+		begin(ctx, key, 0, 0, rq->cmd_flags, 0, true);
+	if (flight && !flight->issued)
+		issue(flight, rq);
 	return 0;
 }

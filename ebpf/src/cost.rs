@@ -97,6 +97,16 @@ pub struct ProgramCost {
     pub missed: u64,
 }
 
+/// The end of the name of a program that does what another one has left out (`bpf/requests.h`).
+pub const AGAIN: &str = "_again";
+
+/// Events that no program has seen, at most: of two on the same event, no more than either has missed.
+pub fn missed_events(costs: &[ProgramCost]) -> u64 {
+    let second = |name: &str| costs.iter().find(|cost| cost.name.strip_suffix(AGAIN) == Some(name));
+    let first = costs.iter().filter(|cost| !cost.name.ends_with(AGAIN));
+    first.map(|one| second(&one.name).map_or(one.missed, |again| one.missed.min(again.missed))).sum()
+}
+
 /// Runs of an object's programs that the kernel left out in a window, for those that nothing else is accounted of.
 #[derive(Default)]
 pub struct MissedRuns {
@@ -114,7 +124,7 @@ impl MissedRuns {
 }
 
 fn missed(object: &libbpf_rs::Object) -> Result<u64, Failure> {
-    Ok(program_costs(object)?.iter().map(|cost| cost.missed).sum())
+    Ok(missed_events(&program_costs(object)?))
 }
 
 /// The account of every loaded program of an object.

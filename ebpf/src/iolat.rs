@@ -10,7 +10,7 @@ use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
-use crate::cost::{Accounting, ProgramCost};
+use crate::cost::{Accounting, ProgramCost, missed_events};
 use crate::device::{Device, DiskWindow, GateEdges};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
 use crate::kernel_flags::{Events, RequestFlags, kernel_btf};
@@ -190,7 +190,7 @@ pub fn run(options: &IolatOptions) -> Result<(), Failure> {
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
     let flags = RequestFlags::of(&btf);
-    let events = options.window.events()?;
+    let events = Events::of_this_kernel()?;
     let way = Follow::of(device.bio_based, events);
     events.must_tell_partitions(&device)?;
     let mut storage = MaybeUninit::uninit();
@@ -215,13 +215,16 @@ fn opened<'obj>(
     rodata.device_is_partition = u32::from(device.partition);
     rodata.flush_sequence = flags.flush_sequence;
     rodata.by_first_bio = u32::from(way == Follow::Getrq);
-    rodata.queue_comes_first = u32::from(options.window.events()?.queue_comes_first);
+    rodata.queue_comes_first = u32::from(Events::of_this_kernel()?.queue_comes_first);
     rodata.issue_begins = rodata.by_first_bio;
     if let Some(entries) = options.map_entries {
         open.maps.flights.set_max_entries(entries).or_refused()?;
         open.maps.kinds.set_max_entries(entries).or_refused()?;
     }
-    choose_programs(open.open_object_mut(), options.targets.children, |name| way.programs().contains(&name));
+    let preemptible = Events::of_this_kernel()?.preemptible;
+    choose_programs(open.open_object_mut(), options.targets.children, preemptible, |name| {
+        way.programs().contains(&name)
+    });
     Ok(open)
 }
 
@@ -229,18 +232,20 @@ fn opened<'obj>(
 pub fn trial(trial: &mut Trial) {
     for (name, bio_based) in [("requests", false), ("bios", true)] {
         let mut storage = MaybeUninit::uninit();
-        let opened = open_for_trial(&mut storage, Follow::of(bio_based, trial.events));
+        let opened = open_for_trial(&mut storage, bio_based);
         trial.way("iolat", name, opened, skeleton::OBJECT);
     }
 }
 
 fn open_for_trial(
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
-    way: Follow,
+    bio_based: bool,
 ) -> Result<skeleton::OpenIolatSkel<'_>, Failure> {
+    let events = Events::of_this_kernel()?;
+    let way = Follow::of(bio_based, events);
     let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
     constants!(open, 0).by_first_bio = u32::from(way == Follow::Getrq);
-    choose_programs(open.open_object_mut(), true, |name| way.programs().contains(&name));
+    choose_programs(open.open_object_mut(), true, events.preemptible, |name| way.programs().contains(&name));
     Ok(open)
 }
 
@@ -273,7 +278,7 @@ fn measure(
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(tallied.iter().copied()).collect();
     let mut facts: BTreeMap<_, _> = FACTS.into_iter().zip(tallied[LOSSES.len()..].iter().copied()).collect();
     let costs = accounting.costs(skeleton.object(), requests_in(&rows))?;
-    losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
+    losses.insert("missed", missed_events(&costs));
     if let Some(bss) = skeleton.maps.bss_data.as_deref() {
         losses.insert("lost_process", bss.targets_lost);
         facts.insert("processes_ended", bss.targets_ended);

@@ -49,10 +49,33 @@ pub struct Events {
     pub direct_calls: bool,
 }
 
+/// Those whose programs differ most from the newest ones' of today.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum Kernel {
+    #[value(name = "6.1")]
+    Of6_1,
+    #[value(name = "7.0")]
+    Of7_0,
+}
+
+static FOUND: OnceLock<Events> = OnceLock::new();
+
+/// From now on programs are loaded as on that kernel, to test them on this one.
+pub fn pretend(kernel: Kernel) -> Result<(), Failure> {
+    take_for_ours(Events::of_this_kernel()?.on(kernel));
+    Ok(())
+}
+
+/// From now on programs are chosen as for a kernel with these events.
+pub fn take_for_ours(events: Events) {
+    let _ = PRETENDED.set(events);
+}
+
+static PRETENDED: OnceLock<Events> = OnceLock::new();
+
 impl Events {
     pub fn of_this_kernel() -> Result<Self, Failure> {
-        static FOUND: OnceLock<Events> = OnceLock::new();
-        if let Some(found) = FOUND.get() {
+        if let Some(found) = PRETENDED.get().or_else(|| FOUND.get()) {
             return Ok(*found);
         }
         let found = Self::of(&kernel_btf()?, &release());
@@ -70,8 +93,12 @@ impl Events {
         }
     }
 
-    pub fn before_6_5(self) -> Self {
-        Self { io_start: false, direct_calls: false, ..self }
+    /// As on another kernel, as far as programs can do on this one what they do there.
+    fn on(self, kernel: Kernel) -> Self {
+        match kernel {
+            Kernel::Of6_1 => Self { io_start: false, direct_calls: false, ..self },
+            Kernel::Of7_0 => Self { preemptible: true, ..self },
+        }
     }
 
     /// Refuses a partition on a kernel whose bios do not tell it.
@@ -166,5 +193,21 @@ mod tests {
         let btf = kernel_btf().unwrap();
         assert!(has_event(&btf, "block_rq_issue") && !has_event(&btf, "no_such_event"));
         assert!(RequestFlags::of(&btf).masks()["meta"].is_power_of_two());
+    }
+
+    #[test]
+    fn programs_may_be_preempted_from_linux_7_on() {
+        let told = ["5.10.0-46-cloud-amd64", "6.18.44-fc", "7.0.13+deb13-cloud-amd64", "10.1", "x"];
+        assert_eq!(told.map(is_7_or_later), [false, false, true, true, false]);
+    }
+
+    #[test]
+    fn arguments_of_an_event_are_counted_without_the_tracer_s() {
+        let btf = kernel_btf().unwrap();
+        assert_eq!(arguments(&btf, "sys_enter").unwrap().len(), 1 + 2);
+        let events = Events::of_this_kernel().unwrap();
+        assert!(events.switch_has_state && !events.queue_comes_first);
+        assert!(!events.on(Kernel::Of6_1).io_start && events.on(Kernel::Of7_0).preemptible);
+        assert!(flush_sequence(&btf).is_some_and(|bit| bit < 32));
     }
 }

@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use crate::cost::MissedRuns;
 use crate::histogram::read_counts;
-use crate::kernel_flags::Events;
 use crate::layout::names;
 use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
@@ -120,18 +119,17 @@ impl Counting for LadderCounter<'_, '_> {
 /// All programs, for queries and the file reader.
 pub fn trial(trial: &mut Trial) {
     let mut storage = MaybeUninit::uninit();
-    let opened = open_for_trial(&mut storage, trial.events);
+    let opened = open_for_trial(&mut storage);
     trial.way("ladder", "", opened, skeleton::OBJECT);
 }
 
 fn open_for_trial(
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
-    events: Events,
 ) -> Result<skeleton::OpenLadderSkel<'_>, Failure> {
     let mut open = skeleton::LadderSkelBuilder::default().open(storage).or_refused()?;
     let rodata = constants!(open, 0);
     (rodata.with_query, rodata.with_reader) = (1, 1);
-    begin_requests!(open, events);
+    begin_requests!(open);
     uprobes::watch!(open, Way::PLAIN, &[], ["query", "reader"]);
     Ok(open)
 }
@@ -150,7 +148,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     rodata.with_reader = i32::from(with_reader);
     rodata.read_calls = if plan.is_some() { READ_CALLS } else { FILE_CALLS };
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
-    begin_requests!(open, options.window.events()?);
+    begin_requests!(open);
     if let Some(plan) = &plan {
         let names = if with_reader { &["query", "reader"][..] } else { &["query"] };
         uprobes::watch!(open, plan.way, &plan.query, names);

@@ -51,6 +51,9 @@ const SCHEMA: u32 = 1;
 struct Arguments {
     #[command(subcommand)]
     program: Program,
+    /// Load the programs that this kernel would need, to test them on another one
+    #[arg(long, global = true, hide = true)]
+    as_on: Option<kernel_flags::Kernel>,
 }
 
 #[derive(Subcommand)]
@@ -78,7 +81,8 @@ enum Program {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     refusal::keep_libbpf_words();
-    let done = match arguments.program {
+    let pretended = arguments.as_on.map_or(Ok(()), kernel_flags::pretend);
+    let done = pretended.and_then(|()| match arguments.program {
         Program::Needs(options) => needs::run(&options),
         Program::Calls(options) => calls::run(&options),
         Program::Iolat(options) => iolat::run(&options),
@@ -88,7 +92,7 @@ fn main() -> ExitCode {
         Program::Runqlat(options) => runqlat::run(&options),
         Program::Whose(options) => whose::run(&options),
         Program::Writes(options) => writes::run(&options),
-    };
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

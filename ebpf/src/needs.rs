@@ -17,7 +17,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::OpenSkel;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel_flags::{Events, kernel_btf};
+use crate::kernel_flags::{self, Events, kernel_btf};
 use crate::refusal::{OrRefused, release};
 use crate::uprobes;
 use object::Asked;
@@ -39,7 +39,7 @@ struct Table {
 
 #[derive(Deserialize)]
 struct Instrument {
-    smallest: String,
+    booted: String,
     instead: String,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Kernel<'a> {
             self.release,
             found.unmet.join("; ")
         );
-        let tried = format!("{instrument} was tried from Linux {} on", table.smallest);
+        let tried = format!("{instrument} was tried from Linux {} on", table.booted);
         (!found.unmet.is_empty()).then(|| Failure::host(what).meaning(tried).mend(&table.instead))
     }
 }
@@ -179,15 +179,13 @@ struct Tried {
     words: String,
     #[serde(flatten)]
     found: Found,
-    smallest: &'static str,
+    booted: &'static str,
     instead: &'static str,
 }
 
 /// Tries ways of instruments: held against a kernel's types, and loaded where that is the running one.
 pub struct Trial<'a> {
     kernel: Kernel<'a>,
-    /// Of that kernel.
-    pub events: Events,
     loads: bool,
     tried: Vec<Tried>,
 }
@@ -225,7 +223,7 @@ impl Trial<'_> {
             works: done.is_ok(),
             words: done.err().map(|failure| failure.what().to_owned()).unwrap_or_default(),
             found,
-            smallest: &table.smallest,
+            booted: &table.booted,
             instead: &table.instead,
         });
     }
@@ -240,9 +238,11 @@ pub fn run(options: &NeedsOptions) -> Result<(), Failure> {
     let named =
         options.btf.as_deref().and_then(Path::file_stem).map(|name| name.to_string_lossy().into_owned());
     let release = named.unwrap_or_else(release);
-    let events = Events::of(&btf, &release);
     let loads = options.btf.is_none();
-    let mut trial = Trial { kernel: Kernel::new(&btf, release), events, loads, tried: Vec::new() };
+    if !loads {
+        kernel_flags::take_for_ours(Events::of(&btf, &release));
+    }
+    let mut trial = Trial { kernel: Kernel::new(&btf, release), loads, tried: Vec::new() };
     for (name, instrument) in INSTRUMENTS {
         if options.instruments.is_empty() || options.instruments.iter().any(|one| one == name) {
             instrument(&mut trial);

@@ -22,7 +22,6 @@ use recording::Kernel;
 use serde::Serialize;
 
 use crate::histogram::Histogram;
-use crate::kernel_flags::Events;
 use crate::layout::{entries, names};
 use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
@@ -96,17 +95,16 @@ struct QueryRecords {
 /// All programs, for queries that are functions.
 pub fn trial(trial: &mut Trial) {
     let mut storage = MaybeUninit::uninit();
-    let opened = open_for_trial(&mut storage, trial.events);
+    let opened = open_for_trial(&mut storage);
     trial.way("records", "", opened, skeleton::OBJECT);
 }
 
 fn open_for_trial(
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
-    events: Events,
 ) -> Result<skeleton::OpenRecordsSkel<'_>, Failure> {
     let mut open = skeleton::RecordsSkelBuilder::default().open(storage).or_refused()?;
     constants!(open, 0);
-    begin_requests!(open, events);
+    begin_requests!(open);
     uprobes::watch!(open, Way::PLAIN, &[], ["query"]);
     Ok(open)
 }
@@ -135,7 +133,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         open.maps.ring.set_max_entries(bytes).or_refused()?;
     }
     open.progs.syscall_exit.set_autoload(calls_are_queries);
-    begin_requests!(open, options.window.events()?);
+    begin_requests!(open);
     if !calls_are_queries {
         uprobes::watch!(open, way, &query, ["query"]);
     }

@@ -11,7 +11,6 @@ use std::{fs, io};
 use clap::Args;
 use serde::Serialize;
 
-use crate::kernel_flags::Events;
 use observer::Failure;
 use observer::clock::now_ns;
 use observer::control::{Control, Pipes};
@@ -27,17 +26,6 @@ pub struct WindowOptions {
     /// Where the JSON goes (default: standard output)
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Follow requests as on a kernel without block_io_start, which this one has
-    #[arg(long, hide = true)]
-    as_before_6_5: bool,
-}
-
-impl WindowOptions {
-    /// What programs can be put on, of this kernel.
-    pub fn events(&self) -> Result<Events, Failure> {
-        let events = Events::of_this_kernel()?;
-        Ok(if self.as_before_6_5 { events.before_6_5() } else { events })
-    }
 }
 
 /// What a loaded program offers to the session.
@@ -121,8 +109,8 @@ pub(crate) use constants;
 /// Of an open skeleton the program that begins requests where this kernel does (`bpf/first_bio.h`): `io_start` or
 /// `got_request`.
 macro_rules! begin_requests {
-    ($open:expr, $events:expr) => {{
-        let events: $crate::kernel_flags::Events = $events;
+    ($open:expr) => {{
+        let events = $crate::kernel_flags::Events::of_this_kernel()?;
         let rodata = $open.maps.rodata_data.as_deref_mut().expect("the program has constants");
         rodata.by_first_bio = u32::from(!events.io_start);
         rodata.queue_comes_first = u32::from(events.queue_comes_first);

@@ -6,6 +6,7 @@ use std::fs;
 use clap::Args;
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
+use crate::cost::AGAIN;
 use crate::io_group::io_group;
 use crate::refusal::OrRefused;
 use observer::{Failure, Process};
@@ -69,14 +70,20 @@ impl TargetOptions {
     }
 }
 
-/// Loads, of an object's programs, those that keep the set of processes, and those by whose name `wanted` says so.
-pub fn choose_programs(object: &mut OpenObject, children: bool, wanted: impl Fn(&str) -> bool) {
+/// Loads, of an object's programs, those that keep the set of processes, and those by whose name `wanted` says so, with their
+/// second ones where the kernel may preempt them.
+pub fn choose_programs(
+    object: &mut OpenObject,
+    children: bool,
+    preemptible: bool,
+    wanted: impl Fn(&str) -> bool,
+) {
     for mut program in object.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         program.set_autoload(match name.as_str() {
             "target_exits" => true,
             "target_forks" => children,
-            name => wanted(name),
+            name => name.strip_suffix(AGAIN).map_or_else(|| wanted(name), |name| preemptible && wanted(name)),
         });
     }
 }

@@ -19,7 +19,7 @@ use observer::{Failure, Process};
 use recording::{Kernel, Mapping, Modules};
 use serde::Serialize;
 
-use crate::cost::{Accounting, ProgramCost};
+use crate::cost::{Accounting, ProgramCost, missed_events};
 use crate::device::{Device, DiskWindow, GateEdges};
 use crate::kernel_flags::{Events, RequestFlags, kernel_btf};
 use crate::layout::{entries, names, plain};
@@ -134,7 +134,7 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
-    let events = options.window.events()?;
+    let events = Events::of_this_kernel()?;
     events.must_tell_partitions(&device)?;
     let direct = DirectCalls {
         have_event: events.direct_calls,
@@ -161,7 +161,7 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
         open.maps.names.set_max_entries(entries).or_refused()?;
     }
     let programs = programs(device.bio_based, events);
-    choose_programs(open.open_object_mut(), options.targets.children, |name| {
+    choose_programs(open.open_object_mut(), options.targets.children, events.preemptible, |name| {
         if name == "direct_begins" { direct.have_event } else { programs.contains(&name) }
     });
     let mut skeleton = needs::load("whose", open, skeleton::OBJECT)?;
@@ -183,7 +183,7 @@ fn programs(bio_based: bool, events: Events) -> &'static [&'static str] {
 pub fn trial(trial: &mut Trial) {
     for (name, bio_based) in [("requests", false), ("bios", true)] {
         let mut storage = MaybeUninit::uninit();
-        let opened = open_for_trial(&mut storage, bio_based, trial.events);
+        let opened = open_for_trial(&mut storage, bio_based);
         trial.way("whose", name, opened, skeleton::OBJECT);
     }
 }
@@ -191,12 +191,12 @@ pub fn trial(trial: &mut Trial) {
 fn open_for_trial(
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
     bio_based: bool,
-    events: Events,
 ) -> Result<skeleton::OpenWhoseSkel<'_>, Failure> {
+    let events = Events::of_this_kernel()?;
     let mut open = skeleton::WhoseSkelBuilder::default().open(storage).or_refused()?;
     constants!(open, 0).by_first_bio = u32::from(!events.io_start && !bio_based);
     let programs = programs(bio_based, events);
-    choose_programs(open.open_object_mut(), true, |name| {
+    choose_programs(open.open_object_mut(), true, events.preemptible, |name| {
         if name == "direct_begins" { events.direct_calls } else { programs.contains(&name) }
     });
     Ok(open)
@@ -245,7 +245,7 @@ fn measure(
     let mut facts: BTreeMap<_, _> =
         FACTS.into_iter().zip(bss.tallies[LOSSES.len()..].iter().copied()).collect();
     let costs = accounting.costs(skeleton.object(), ended.seen())?;
-    losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
+    losses.insert("missed", missed_events(&costs));
     losses.insert("lost_process", bss.targets_lost);
     losses.insert("not_kept", ended.not_kept);
     facts.insert("processes_ended", bss.targets_ended);
@@ -265,7 +265,7 @@ fn measure(
     let result = TracedRequests {
         schema: crate::SCHEMA,
         backend: "co-re",
-        how: how(device.bio_based, options.window.events()?.io_start, direct),
+        how: how(device.bio_based, Events::of_this_kernel()?.io_start, direct),
         device: device.clone(),
         pids: &options.targets.pids,
         children: options.targets.children,

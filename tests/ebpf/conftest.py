@@ -265,13 +265,13 @@ def _run(*argv: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.fixture(params=["as they are", "before 6.5"])
-def block_events(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What programs are put on: this kernel's events, and those of one that has no block_io_start yet."""
-    if request.param == "as they are":
+@pytest.fixture(params=["", "6.1", "7.0"])
+def kernels(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs for this kernel, and as they are loaded for others: without block_io_start; to be preempted."""
+    if not request.param:
         return
-    binary, script = loader_binary(), tmp_path / "before-6.5" / "ioflame-ebpf"
+    binary, script = loader_binary(), tmp_path / "as-on" / "ioflame-ebpf"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {binary} "$@" --as-before-6-5\n')
+    script.write_text(f'#!/bin/sh\nexec {binary} "$@" --as-on {request.param}\n')
     script.chmod(0o755)
     monkeypatch.setattr("ebpf.observer.loader_binary", lambda: script)

@@ -63,7 +63,7 @@ def of_process(latency: IoLatency) -> int:
 
 
 @pytest.mark.parametrize(("mode", "jobs", "kib"), [("randread", 1, 4), ("randrw", 4, 8), ("randrw", 1, 64)])
-@pytest.mark.usefixtures("block_events")
+@pytest.mark.usefixtures("kernels")
 def test_counts_are_those_of_fio_and_of_diskstats(loop: Disk, tmp_path: Path, mode: str, jobs: int, kib: int) -> None:
     options = (f"--rw={mode}", f"--numjobs={jobs}", f"--bs={kib}k", f"--number_ios={_FEW}")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
@@ -95,7 +95,7 @@ _THREADS = ("--thread", "--rw=randread", "--bs=4k", "--numjobs=64", "--group_rep
     ],
     ids=["pvsync2", "io_uring", "libaio", "a thread of the kernel", "one block", "threads that come and go"],
 )
-@pytest.mark.usefixtures("block_events")
+@pytest.mark.usefixtures("kernels")
 def test_however_a_request_is_asked_for_it_is_the_processes(
     loop: Disk, tmp_path: Path, options: tuple[str, ...], jobs: int, each: int
 ) -> None:
@@ -122,7 +122,7 @@ def test_queue_and_device_add_up_and_slices_hold_all(loop: Disk, tmp_path: Path)
     assert all(latency.start_ns < piece.end_ns for piece in latency.slices)
 
 
-@pytest.mark.usefixtures("block_events")
+@pytest.mark.usefixtures("kernels")
 def test_a_partition_is_told_apart_from_its_disk(tmp_path: Path, loop: Disk) -> None:
     # As addpart does, which not every distribution has (BLKPG_ADD_PARTITION, linux/blkpg.h).
     about = ctypes.create_string_buffer(struct.pack("@qqi128x4x", 2048 * 512, 65536 * 512, 1))
@@ -143,7 +143,7 @@ def test_a_partition_is_told_apart_from_its_disk(tmp_path: Path, loop: Disk) -> 
     assert_whole(latency.count("read"), fio.reads, latency)
 
 
-@pytest.mark.usefixtures("block_events")
+@pytest.mark.usefixtures("kernels")
 def test_a_write_that_flushes_first_is_done_once(own_disk: Path, tmp_path: Path) -> None:
     """A journal's commit: the kernel completes it step by step, as a flush, as data, and once more."""
     device = own_disk.stat().st_dev
@@ -197,7 +197,7 @@ def test_a_request_that_is_under_way_when_the_window_closes_is_unfinished(own_di
     assert latency.facts["unfinished"] == 1 and not any(latency.losses.values())
 
 
-@pytest.mark.usefixtures("block_events")
+@pytest.mark.usefixtures("kernels")
 def test_requests_merged_into_one_are_one(loop: Disk, tmp_path: Path) -> None:
     options = ("--rw=read", "--bs=4k", "--ioengine=libaio", "--iodepth=64", "--iodepth_batch=32")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options, f"--number_ios={_FEW}"))

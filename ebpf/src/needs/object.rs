@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use libbpf_rs::btf::types::{Array, Composite};
+use libbpf_rs::btf::types::{Array, Composite, Enum};
 use libbpf_rs::btf::{Btf, BtfType};
 use object::read::elf::ElfFile64;
 use object::{
@@ -17,6 +17,7 @@ use super::types::{Scalar as _, number};
 const BYTE_OFFSET: u32 = 0;
 const BYTE_SIZE: u32 = 1;
 const EXISTS: u32 = 2;
+const NUMBER_EXISTS: u32 = 10;
 const INSTRUCTION: usize = 8;
 /// `BPF_JMP | BPF_CALL`, and what says in its second byte that it calls another function of the object.
 const CALL: u8 = 0x85;
@@ -57,6 +58,7 @@ struct Relocation {
     kind: u32,
     path: Path,
     flavour: bool,
+    /// Of an enumerator: its number.
     bytes: Option<u32>,
 }
 
@@ -86,13 +88,7 @@ impl<'a> Asked<'a> {
 
     /// Fields that a program reads, and how.
     pub fn fields(&self, program: &str) -> BTreeMap<Path, Reading> {
-        let parts = self.parts(program);
-        let within = |one: &&Relocation, part: &Part| (part.begin..part.end).contains(&one.at);
-        let own: Vec<&Relocation> = parts
-            .iter()
-            .filter_map(|part| Some((part, self.relocations.get(&part.section)?)))
-            .flat_map(|(part, all)| all.iter().filter(move |one| within(one, part)))
-            .collect();
+        let own = self.within(&self.parts(program));
         let mut found: BTreeMap<Path, Reading> = BTreeMap::new();
         for one in own.iter().filter(|one| one.kind == BYTE_OFFSET) {
             let looked_for = own.iter().any(|other| other.kind == EXISTS && one.path.is_within(&other.path));
@@ -106,17 +102,28 @@ impl<'a> Asked<'a> {
         found
     }
 
-    /// Numbers of the kernel's functions that a program calls (`enum bpf_func_id`).
+    fn within(&self, parts: &[Part]) -> Vec<&Relocation> {
+        let known = parts.iter().filter_map(|part| Some((part, self.relocations.get(&part.section)?)));
+        known
+            .flat_map(|(part, all)| all.iter().filter(|one| (part.begin..part.end).contains(&one.at)))
+            .collect()
+    }
+
+    /// Numbers of the kernel's functions that a program calls (`enum bpf_func_id`) without looking whether it has them.
     pub fn helpers(&self, program: &str) -> BTreeSet<u32> {
         let parts = self.parts(program);
         let code = parts.iter().filter_map(|part| {
             let data = self.elf.section_by_name(&part.section)?.data().ok()?;
             data.get(usize::try_from(part.begin).ok()?..usize::try_from(part.end).ok()?)
         });
+        let own = self.within(&parts);
+        let looks = own.iter().filter(|one| one.kind == NUMBER_EXISTS && one.path.structure == "bpf_func_id");
+        let looked_for: BTreeSet<u32> = looks.filter_map(|one| one.bytes).collect();
         code.flat_map(|code| code.chunks_exact(INSTRUCTION))
             // Its source register says whose function it is: the kernel's, or one of the object.
             .filter(|one| one[0] == CALL && one[1] >> 4 == 0)
             .filter_map(|one| number(one, 4))
+            .filter(|helper| !looked_for.contains(helper))
             .collect()
     }
 
@@ -170,9 +177,15 @@ fn relocations(elf: &ElfFile64, strings: &[u8], btf: &Btf) -> Option<BTreeMap<St
             let root: BtfType = btf.type_by_id(number(ext, record_at + 4)?.into())?;
             let access = text(strings, number(ext, record_at + 8)?)?;
             let kind = number(ext, record_at + 12)?;
-            let Some((path, flavour, leaf)) = named(btf, root, access) else { continue };
-            let fitted = code.get(place as usize).is_none_or(|code| LOADS_AND_STORES.contains(&(code & 7)));
-            let bytes = if fitted { None } else { leaf.scalar_size() };
+            let (path, flavour, bytes) = if kind == NUMBER_EXISTS {
+                let Some((path, value)) = enumerator(root, access) else { continue };
+                (path, false, Some(value))
+            } else {
+                let Some((path, flavour, leaf)) = named(btf, root, access) else { continue };
+                let fitted =
+                    code.get(place as usize).is_none_or(|code| LOADS_AND_STORES.contains(&(code & 7)));
+                (path, flavour, if fitted { None } else { leaf.scalar_size() })
+            };
             found.entry(section.to_owned()).or_default().push(Relocation {
                 at: place.into(),
                 kind,
@@ -184,6 +197,15 @@ fn relocations(elf: &ElfFile64, strings: &[u8], btf: &Btf) -> Option<BTreeMap<St
         at = u32::try_from(first).ok()?.checked_add(count.checked_mul(record)?)?;
     }
     Some(found)
+}
+
+/// An enumerator by its place, and its number.
+fn enumerator(root: BtfType, place: &str) -> Option<(Path, u32)> {
+    let all = Enum::try_from(root.skip_mods_and_typedefs()).ok()?;
+    let found = all.get(place.parse().ok()?)?;
+    let structure = all.name()?.to_str()?.split("___").next()?.to_owned();
+    let members = vec![found.name?.to_str()?.to_owned()];
+    Some((Path { structure, members }, u32::try_from(found.value).ok()?))
 }
 
 /// What an access string (`0:3:1`: of the pointer, then members by their index) leads to. None: not to a named field.
