@@ -1,5 +1,6 @@
 """Small extracts of kernels' BTF: the types that our eBPF programs name, as each kernel lays them out.
 
+    make test-kernels KERNELS=extract                        fetches the kernels first
     python -m tests.kernels.extract target/kernels/btf/*.btf      VERSION.btf: the whole BTF of a kernel
 
 Writes `tests/kernels/btf/VERSION.btf`, some 50 kB each, and `names.txt`, what was looked for. Kept are, with true sizes
@@ -16,7 +17,7 @@ from __future__ import annotations
 import re
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
@@ -229,16 +230,16 @@ def extract(source: Btf, names: Names) -> bytes:
     return made.data()
 
 
-def main() -> int:
+def write_extracts(kernels: Iterable[Path]) -> None:
+    """VERSION.btf of each kernel's whole BTF, which is called so too, and the names that were looked for."""
     names = named_by_programs()
     EXTRACTS.mkdir(exist_ok=True)
-    for path in map(Path, sys.argv[1:]):
+    for path in kernels:
         small = extract(Btf.of(path.read_bytes()), names)
         (EXTRACTS / path.name).write_bytes(small)
         print(f"{path.stem:<8}{len(small) / 1000:8.1f} kB")
     NAMES.write_text("".join(f"{line}\n" for line in names.lines()), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write_extracts(map(Path, sys.argv[1:]))

@@ -33,7 +33,9 @@ def _laid_out(btf: Btf, records: frozenset[str]) -> dict[str, tuple[int, list[tu
 
 
 def test_extracts_were_made_of_the_names_that_the_programs_have_now() -> None:
-    fix = "the programs name something new of the kernel: python -m tests.kernels extract, and commit tests/kernels/btf"
+    fix = (
+        "the programs name something new of the kernel: make test-kernels KERNELS=extract, and commit tests/kernels/btf"
+    )
     assert NAMES.read_text(encoding="utf-8").splitlines() == named_by_programs().lines(), fix
 
 
