@@ -1,4 +1,7 @@
-"""What programs that run for each request of a device cost, beside what a request takes."""
+"""What programs that run for each request of a device cost at least, beside what a request takes.
+
+The kernel accounts for the programs alone: what calls them, and what they push out of caches, is in no account.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def cost_checks(instrument: str, costs: Sequence[ProgramCost], requests: int, ta
     yield Check(
         f"{instrument} cost",
         Verdict.NOTE if share > _DEAR else Verdict.OK,
-        f"{ns / requests / 1e3:.2f} us of CPU per request in the programs, {100 * share:.1f} % of the "
-        f"{taken_ns / requests / 1e3:,.1f} us that one takes",
-        "a thread that waits for each of its requests was slower by about as much" if share > _DEAR else "",
+        f"at least {ns / requests / 1e3:.2f} us of CPU per request, by the kernel's account of the programs alone: "
+        f"{100 * share:.1f} % of the {taken_ns / requests / 1e3:,.1f} us that one takes",
+        "a thread that waits for each of its requests was slower by at least as much" if share > _DEAR else "",
     )

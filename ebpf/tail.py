@@ -137,7 +137,7 @@ def _cost(recorded: Recorded) -> Iterator[Check]:
     yield Check(
         "tail cost",
         Verdict.WARN if dear else Verdict.OK,
-        f"traps {told}, programs {own:.1f} us a followed query",
+        f"at least, estimated: traps {told}; programs, measured: {own:.1f} us a followed query",
         "queries were slower for it" if dear else "",
         "the null window beside it shows by how much" if dear else "",
     )

@@ -24,10 +24,11 @@ from typing import Literal
 
 import msgspec
 
+from ground.results.carried import Carried, carried
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
-from ground.results.metrics import cpu_profiled, window_metrics
+from ground.results.metrics import cpu_profiled
 from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord, Window
@@ -44,8 +45,6 @@ ENOUGH = 0.03
 # Fewer threads give no interval for what a thread waits for.
 _FEWEST_THREADS = 3
 _FEWEST_WINDOWS = 5
-# Of the plain windows' rate: below it a window's figures are not those of the workload.
-_UNDISTURBED = 0.9
 # A mean so many times the median rests on few queries.
 _FAR = 2
 _GENERAL = Path(__file__).with_name("findings.toml")
@@ -85,28 +84,6 @@ class Waits:
     queries: float
 
 
-@dataclass(frozen=True)
-class _Carried:
-    """How a window of an observer ran beside the plain ones.
-
-    rate:   its queries a second, of theirs; None where that is not known
-    factor: from a time in the window to that of the plain ones; 1 where it is not carried over
-    """
-
-    rate: float | None
-    factor: float
-
-    @property
-    def is_disturbed(self) -> bool:
-        return self.rate is not None and self.rate < _UNDISTURBED
-
-    @property
-    def words(self) -> str:
-        if self.rate is None or not self.is_disturbed:
-            return ""
-        return f" That window was disturbed: it ran at {100 * self.rate:.0f} % of the plain windows' rate."
-
-
 class _Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     finding: list[FindingRule]
 
@@ -134,7 +111,7 @@ def findings(
     # Once for all rules: it builds every stack anew.
     stacks = list(profile.each_stack()) if profile is not None else []
     stolen = stolen_of(record)
-    ladder_ran, waits_ran = (_carried(record, kind) for kind in ("ladder", "offcpu"))
+    ladder_ran, waits_ran = (carried(record, kind) for kind in ("ladder", "offcpu"))
     found: list[tuple[bool, Finding]] = []
     replaced: set[str] = set()
     for general in rules:
@@ -158,18 +135,6 @@ def findings(
             replaced.update(rule.instead_of)
     kept = [(disturbed, one) for disturbed, one in found if one.name not in replaced]
     return [one for _, one in sorted(kept, key=lambda kept: (kept[0], -kept[1].us.estimate))][:MOST]
-
-
-def _carried(record: RunRecord, kind: str) -> _Carried:
-    """Of the windows of an observer. A rate that was counted once is that of all windows."""
-    plain, seen = (
-        window_metrics([window for window in record.windows if window.kind == one], record.threads).get("qps")
-        for one in ("plain", kind)
-    )
-    if not plain or not seen or (record.target is not None and record.target.count_sampled):
-        return _Carried(None, 1.0)
-    rate = seen / plain
-    return _Carried(rate, rate if rate >= _UNDISTURBED else 1.0)
 
 
 def _frames_of(rule: FindingRule, stacks: Sequence[FoldedStack]) -> list[str]:
@@ -257,7 +222,7 @@ def _of_stalls(rule: FindingRule, record: RunRecord) -> Finding | None:
     return _finding(rule, _scaled(share, whole, len(rows)), whole, "us a query", "")
 
 
-def _of_stage(rule: FindingRule, ladder: Ladder, ran: _Carried, record: RunRecord) -> Finding | None:
+def _of_stage(rule: FindingRule, ladder: Ladder, ran: Carried, record: RunRecord) -> Finding | None:
     """A stage that a query has only where it slept for one read counts 0 for the others. Its share of the time from
     query to query is that of rx.lat, where the window was not disturbed."""
     rung = ladder.stage(rule.stage)
@@ -283,7 +248,7 @@ def _median(rung: Rung, factor: float) -> str:
     return f" Few queries take most of it: p50 {p50} us, mean {mean}."
 
 
-def _of_wait(rule: FindingRule, waits: Waits, ran: _Carried) -> Finding | None:
+def _of_wait(rule: FindingRule, waits: Waits, ran: Carried) -> Finding | None:
     """Of the threads that are not idle. The frame is the innermost of the heaviest stacks that is none of the rule's
     frames and not the kernel's: whose lock it is."""
     working = [thread for thread in waits.serving if not thread.is_idle]

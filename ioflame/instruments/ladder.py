@@ -63,12 +63,11 @@ total    141.60 104.29 183.06 747.96 3829.0  52846 100.0%
 ...
 
 sum of the parts        141.60  +0.000 us beside the total
-of it, the probes         1.75  programs measured, traps estimated
+of it, the probes         1.75  at least: programs measured, traps estimated
 query, all classes      137.13  reads and cache hits together
 client's own loop         1.72  from a query's return to the next query
 rx.lat                  139.36  threads x 1e6 / qps, by the queries seen
-rest                      0.50  +0.4 % of rx.lat
-  (a query that is not followed is faster by what following costs)
+rest                      0.50  +0.4 % of rx.lat, less the probes, estimated
 queue + device           49.88  what the block layer and the device took
 io.lat of vda            51.46  diskstats, 85,449 reads
   (it ends once the reader has been woken: a few us more)

@@ -91,7 +91,8 @@ Files with the most requests
 
      ok  whose losses    none in 54,521 requests
      ok  whose coverage  54,520 reads of 54,517 to 54,527 (469,426,688 of 469,487,616 B), 1 discard of 1 in diskstats
-     ok  whose cost      1.88 us of CPU per request in the programs, 2.9 % of the 64.3 us that one takes
+     ok  whose cost      at least 1.88 us of CPU per request, by the kernel's account of the programs
+                         alone: 2.9 % of the 64.3 us that one takes
 """
 
 

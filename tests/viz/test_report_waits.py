@@ -140,6 +140,8 @@ def test_queries_of_several_reads_have_parts_that_add_up(stages: bool) -> None:
     assert sum(float(named[name][1]) for name in PLACES) == float(named["total"][1]) == 300.0
     assert named["device"][7] == "66.7"
     text = ladder_text(given)
+    of_probes = re.search(r"^of it, the probes +[\d.]+  at least: programs measured, traps estimated$", text, re.M)
+    assert (of_probes is not None) is stages
     assert "Latency ladder of MultiGets" in text
     assert "several: 2,000 with 3.00 read calls, 4.00 requests, 1.00 of them not waited for" in text
     assert "sum of several" in text and "+0.000 us beside the total" in text

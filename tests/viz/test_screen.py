@@ -15,6 +15,7 @@ from ground.results.metrics import METRICS
 from ground.results.off_cpu import OffCpu, Thread
 from ground.results.record import ObserverCost, Unobserved
 from ioflame.analysis.wall_clock import wall_clock as clock_of
+from tests.records import window
 from tests.viz.markup import text_of
 from tests.viz.observers import ladder, of_several, off_cpu, only, thread, wall_clock
 from tests.viz.runs import FOUND, record, view
@@ -100,6 +101,24 @@ def test_latency_is_a_bar_by_stage_and_by_state_without_a_ladder() -> None:
     run.observed = only(WALL_CLOCK=wall_clock())
     text = text_of(first_screen_of(run))
     assert "What the time of a query goes to: " in text and "on a CPU" in text
+
+
+@pytest.mark.parametrize(("kind", "seen"), [("ladder", "LADDER"), ("offcpu", "WALL_CLOCK")])
+def test_a_bar_of_a_disturbed_window_says_so(kind: str, seen: str) -> None:
+    """Its figures are the window's own; findings, four lines above, are worded by undisturbed ones."""
+    run = view()
+    run.observed = only(**{seen: ladder() if seen == "LADDER" else wall_clock()})
+    plain = [one for one in run.record.windows if one.kind == "plain"]
+    qps = sum(one.counters.queries or 0.0 for one in plain) / sum(one.seconds for one in plain)
+    run.record.metrics["rx.lat"] = 141.8
+    for share, said in ((0.36, True), (0.95, False)):
+        run.record.windows.append(window(kind, 10, "", 600, queries=10 * qps * share))
+        text = text_of(first_screen_of(run))
+        words = (
+            "That window was disturbed: it ran at 36 % of the plain windows' rate. In the plain windows a query took"
+        )
+        assert (f"{words} 142 us (rx.lat)." in " ".join(text.split())) is said
+        run.record.windows.pop()
 
 
 def test_all_but_the_first_screen_and_the_graph_is_folded() -> None:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from ground.results.carried import carried
 from ground.results.files import Files
 from ground.results.ladder import PARTS, PLACES, Ladder, QueryParts, queries_of
 from ground.results.off_cpu import STATES, WallClock
+from ground.results.record import RunRecord
 from ground.system.host import describe_host
 from viz.figures import FIRST, engine_words, other_words, watching_words, where_it_goes
 from viz.page.rendering import render
@@ -85,11 +87,22 @@ def _latency(view: RunView) -> _Bar | None:
     ladder = view.observed.of(Files.LADDER, Ladder)
     if ladder is not None:
         if ladder.several is not None and ladder.several.queries > ladder.total.count:
-            return _by_part(ladder, ladder.several)
+            return _as_it_ran(_by_part(ladder, ladder.several), view.record, "ladder")
         if ladder.total.count and ladder.total.sum_ns:
-            return _by_stage(ladder)
+            return _as_it_ran(_by_stage(ladder), view.record, "ladder")
     clock = view.observed.of(Files.WALL_CLOCK, WallClock)
-    return _by_state(clock) if clock is not None and clock.queries and clock.elapsed_ns else None
+    if clock is None or not clock.queries or not clock.elapsed_ns:
+        return None
+    return _as_it_ran(_by_state(clock), view.record, "offcpu")
+
+
+def _as_it_ran(bar: _Bar, record: RunRecord, kind: str) -> _Bar:
+    """Its figures are the window's own: said where that was not the plain windows' workload."""
+    ran, latency = carried(record, kind), record.metrics.get("rx.lat")
+    if not ran.is_disturbed:
+        return bar
+    plain = f" In the plain windows a query took {_figure(latency)} us (rx.lat)." if latency else ""
+    return bar._replace(note=f"{bar.note}.{ran.words}{plain}".lstrip(". "))
 
 
 def _by_stage(ladder: Ladder) -> _Bar:
@@ -100,7 +113,7 @@ def _by_stage(ladder: Ladder) -> _Bar:
         if us > 0:
             parts.append(BarPart(title, "", KINDS[kind_of(stages[-1])][0], us))
     of = "a query that reads once" if ladder.start == "query" else "a read call"
-    note = f"n {count:,}, traced: the probes take {ladder.probe_ns / 1e3:.2f} us of it"
+    note = f"n {count:,}, traced: at least {ladder.probe_ns / 1e3:.2f} us of it are the probes (estimated)"
     return _Bar(f"How long {of} takes: {_figure(ladder.total.mean_ns / 1e3)} us", parts, "us", note)
 
 

@@ -37,8 +37,9 @@ def ladder_panel(ladder: Ladder, rx_lat_us: float | None) -> Markup:
     starts = "the read call" if ladder.start == "syscall" else "the call of the query"
     reading = (
         f"One query in {ladder.sample} followed from {starts} on, for {ladder.seconds:.1f} s; stages are of queries "
-        f"with one read that the thread slept for, and add up to them. Of the average, {us(ladder.probe_ns)} us are "
-        "the probes' own (programs measured, traps estimated)."
+        "with one read that the thread slept for, and add up to them. Of the average, at least "
+        f"{us(ladder.probe_ns)} us are the probes' own, an estimate from parts: programs measured, traps by what one "
+        "takes on this host."
     )
     stages = [
         {

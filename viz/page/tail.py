@@ -89,7 +89,7 @@ def _budget(tail: Tail) -> Markup:
     legend = (
         f"n {tail.tail.records:,} slow and {tail.median.records:,} median records of {tail.counted:,} "
         f"{queries_of(tail.kind)} in {tail.seconds:.1f} s. Rows add up to the mean of their group. The intervals are "
-        f"of blocks of 250 ms. Of a slow query our own programs take {tail.own_us[0]:.1f} us, of a median one "
+        f"of blocks of 250 ms. Of a slow query our own programs take at least {tail.own_us[0]:.1f} us, of a median one "
         f"{tail.own_us[1]:.1f} us, on the CPU. A part that is larger in slow queries is no cause by itself."
     )
     return table("Where the time of slow and of median queries goes", heads, rows, "numbers noted", legend)

@@ -106,7 +106,7 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
         difference = ladder.sum_of_parts_ns - total.mean_ns
         lines.append(_book("sum of the parts", ladder.sum_of_parts_ns, f"{difference / 1e3:+.3f} us beside the total"))
         if ladder.backend == "co-re":
-            lines.append(_book("of it, the probes", ladder.probe_ns, "programs measured, traps estimated"))
+            lines.append(_book("of it, the probes", ladder.probe_ns, "at least: programs measured, traps estimated"))
     for whole, parts in ladder.with_parts:
         difference = parts.mean_ns - whole.mean_ns
         words = f"{difference / 1e3:+.3f} us beside the total; programs {whole.own_ns / whole.count / 1e3:.2f} us of it"
@@ -129,7 +129,7 @@ def _engine_lines(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
     share = 100 * rest / (by_engine * 1e3) if by_engine else 0.0
     return [
         _book("rx.lat", by_engine * 1e3, f"threads x 1e6 / qps, by {whose}"),
-        _book("rest", rest, f"{share:+.1f} % of rx.lat, less what following costs"),
+        _book("rest", rest, f"{share:+.1f} % of rx.lat, less the probes, estimated"),
     ]
 
 

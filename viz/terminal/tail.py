@@ -115,7 +115,7 @@ def _mix(tail: Tail) -> Iterator[str]:
 
 def _bias(tail: Tail) -> Iterator[str]:
     slow, median = tail.own_us
-    yield f"our own programs: {slow:.1f} us of a slow query, {median:.1f} us of a median one, on the CPU"
+    yield f"our own programs: at least {slow:.1f} us of a slow query, {median:.1f} us of a median one, on the CPU"
     yield f"mean of all queries: {_us(tail.mean_us)} us as counted, {_us(tail.weighted_us)} us by the records kept"
     yield "slow and median queries differ at the same time as these parts do: that names no cause"
     yield "a client that waits for each query sends none while one is slow: those are not in any figure"
