@@ -32,10 +32,17 @@ impl<'a> EhFrames<'a> {
     /// The functions that framehop does not follow everywhere, in order.
     pub fn with_other_cfa(&self) -> Vec<CfaFunction> {
         // To read every entry would take as long as to fold a small recording; few hold such bytes.
-        let mut hints = hints(self.bytes).peekable();
+        let mut hints = hints(self.bytes);
+        let mut next = hints.next();
         let may_hold_one = |entry: &Range<usize>| {
-            while hints.next_if(|hint| *hint < entry.start).is_some() {}
-            hints.peek().is_some_and(|next| *next < entry.end)
+            // Nearly always.
+            if next.is_none_or(|hint| hint >= entry.end) {
+                return false;
+            }
+            while next.is_some_and(|hint| hint < entry.start) {
+                next = hints.next();
+            }
+            next.is_some_and(|hint| hint < entry.end)
         };
         let mut found = self.entries(may_hold_one);
         found.retain(|entry| self.has_other_cfa(entry));
@@ -233,21 +240,27 @@ impl EntryPlaces {
     }
 }
 
-/// Bytes that are looked at together, by vector instructions: jumps back are rare, the bytes of one are not.
+/// Bytes that are looked at together, by vector instructions: what is looked for is rare, single bytes of it are not.
 const PIECE: usize = 32;
 
-/// Whether a byte may be a jump, the distance's upper byte being this one: it is negative.
-#[inline]
-fn is_jump(operation: u8, high: u8) -> bool {
-    (operation == gimli::DW_OP_skip.0 || operation == gimli::DW_OP_bra.0) & (high >= 0x80)
-}
-
-#[inline]
-fn may_jump(operations: &[u8; PIECE], highs: &[u8; PIECE]) -> bool {
-    operations.iter().zip(highs).fold(0, |any, (operation, high)| {
-        let jumps = u8::from(*operation == gimli::DW_OP_skip.0) | u8::from(*operation == gimli::DW_OP_bra.0);
-        any | jumps & high >> 7
-    }) != 0
+/// Where a byte and the one so far behind it are wanted; `wanted` without branches.
+fn pairs(section: &[u8], distance: usize, wanted: impl Fn(u8, u8) -> bool) -> Vec<usize> {
+    let mut found = Vec::new();
+    let seconds = section.get(distance..).unwrap_or(&[]);
+    let mut look_at = |from: usize, firsts: &[u8], seconds: &[u8]| {
+        let both = firsts.iter().zip(seconds).enumerate();
+        found.extend(both.filter(|(_, (first, second))| wanted(**first, **second)).map(|(at, _)| from + at));
+    };
+    let (pieces, behind) = (section.as_chunks::<PIECE>().0, seconds.as_chunks::<PIECE>().0);
+    let mut at = 0;
+    for (first, second) in pieces.iter().zip(behind) {
+        if first.iter().zip(second).fold(false, |any, (first, second)| any | wanted(*first, *second)) {
+            look_at(at, first, second);
+        }
+        at += PIECE;
+    }
+    look_at(at, &section[at..], &seconds[at..]);
+    found
 }
 
 /// Bytes that may be expressions which jump back within themselves, as a rule of a register or of the whole frame.
@@ -261,26 +274,16 @@ struct Jumps<'a> {
 
 impl<'a> Jumps<'a> {
     fn of(section: &'a [u8]) -> Self {
-        let mut back = Vec::new();
-        let mut look_at = |places: Range<usize>| {
-            back.extend(places.filter_map(|at| {
-                let &[operation, low, high] = section.get(at..)?.first_chunk()?;
-                let distance = usize::from(i16::from_le_bytes([low, high]).unsigned_abs());
-                // From behind itself.
-                if is_jump(operation, high) { Some((at, (at + 3).checked_sub(distance)?)) } else { None }
-            }));
+        // The upper byte of its distance, two behind it, is that of a negative number.
+        let is_jump = |operation: u8, high: u8| {
+            ((operation == gimli::DW_OP_skip.0) | (operation == gimli::DW_OP_bra.0)) & (high >= 0x80)
         };
-        let pieces =
-            section.as_chunks::<PIECE>().0.iter().zip(section.get(2..).unwrap_or(&[]).as_chunks::<PIECE>().0);
-        let mut at = 0;
-        for (operations, highs) in pieces {
-            if may_jump(operations, highs) {
-                look_at(at..at + PIECE);
-            }
-            at += PIECE;
-        }
-        look_at(at..section.len());
-        Self { section, back, next: 0 }
+        let back = pairs(section, 2, is_jump).into_iter().filter_map(|at| {
+            let distance = i16::from_le_bytes([section[at + 1], section[at + 2]]).unsigned_abs();
+            // From behind itself.
+            Some((at, (at + 3).checked_sub(usize::from(distance))?))
+        });
+        Self { section, back: back.collect(), next: 0 }
     }
 
     /// Whether one may lie in an entry; the entries come in order.
