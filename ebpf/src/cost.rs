@@ -155,3 +155,17 @@ fn program_costs(object: &libbpf_rs::Object) -> Result<Vec<ProgramCost>, Failure
     }
     Ok(costs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_missed_where_both_of_its_programs_missed_it() {
+        let cost = |name: &str, missed| ProgramCost { name: name.to_owned(), runs: 0, ns: 0, missed };
+        let pairs =
+            [cost("io_start", 78), cost("io_start_again", 1), cost("io_done_again", 9), cost("io_done", 0)];
+        assert_eq!(missed_events(&pairs), 1);
+        assert_eq!(missed_events(&[cost("rq_merge", 2), cost("io_done", 3)]), 5);
+    }
+}
