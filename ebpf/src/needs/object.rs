@@ -232,3 +232,39 @@ fn text(strings: &[u8], at: u32) -> Option<&str> {
     let rest = strings.get(at as usize..)?;
     std::str::from_utf8(&rest[..rest.iter().position(|byte| *byte == 0)?]).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `enum bpf_func_id`
+    const TAIL_CALL: u32 = 12;
+
+    macro_rules! object {
+        ($name:literal) => {
+            ($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")).as_slice())
+        };
+    }
+
+    #[test]
+    fn programs_of_uprobes_share_no_stack() {
+        for (name, bytes) in [object!("ladder"), object!("records"), object!("uprobe"), object!("writes")] {
+            let asked = Asked::of(bytes).unwrap();
+            let of_uprobes = |index| {
+                let section = asked.elf.section_by_index(index).unwrap();
+                let name = section.name().unwrap().trim_start_matches('?').to_owned();
+                name.starts_with("uprobe") || name.starts_with("uretprobe")
+            };
+            let programs: Vec<&str> = asked
+                .elf
+                .symbols()
+                .filter(|one| one.kind() == SymbolKind::Text && one.section_index().is_some_and(of_uprobes))
+                .map(|one| one.name().unwrap())
+                .collect();
+            assert!(programs.len() >= 3, "{name}: {programs:?}");
+            for program in programs {
+                assert!(asked.helpers(program).contains(&TAIL_CALL), "{name}: {program}");
+            }
+        }
+    }
+}
