@@ -81,6 +81,8 @@ enum counter {
 	NOT_WAITED,    /* of these, that no wait of the thread ended with: done while it ran, or before another one was */
 	WITHOUT_CPU,   /* ns of followed queries that their thread had no CPU */
 	RUN_QUEUE,     /* and of these, that it could have run */
+	COUNTING,      /* queries that were begun to be counted into rows */
+	COUNTED_WHOLE, /* and those that are: of the others some rows have more than others */
 	COUNTERS,
 };
 

@@ -70,6 +70,7 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 		forget_requests(thread, task->pid);
 	if (!gate)
 		return;
+	bump(COUNTING);
 	thread->at[QUERY_END] = now;
 	if (!with_query)
 		thread->at[SYSCALL_END] = now;
@@ -100,6 +101,7 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 		add_to(WITHOUT_CPU, thread->without_cpu);
 		add_to(RUN_QUEUE, thread->parts[PART_RUNQ]);
 	}
+	bump(COUNTED_WHOLE);
 	thread->left = with_query ? now : 0;
 	thread->own_left = bpf_ktime_get_ns() - now;
 }

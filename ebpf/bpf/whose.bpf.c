@@ -82,14 +82,13 @@ static __always_inline void end(u64 key, struct flight *flight)
 
 /* --- direct IO --------------------------------------------------------------------------------------------------- */
 
-SEC("?tp_btf/iomap_dio_rw_begin")
-int WHOLE_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
+static __always_inline void call_begins(struct kiocb *iocb, struct iov_iter *iter)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct direct *direct = bpf_task_storage_get(&directs, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!direct) {
 		lose(LOST_DIRECT);
-		return 0;
+		return;
 	}
 	struct inode *inode = iocb->ki_filp->f_inode;
 	direct->file.inode = inode->i_ino;
@@ -98,6 +97,12 @@ int WHOLE_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
 	direct->inode = (u64)inode;
 	direct->offset = iocb->ki_pos;
 	direct->left = iter->count;
+}
+
+SEC("?tp_btf/iomap_dio_rw_begin")
+int WHOLE_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
+{
+	call_begins(iocb, iter);
 	return 0;
 }
 
@@ -207,5 +212,12 @@ int WHOLE_PROG(rq_issue_again, struct request *rq)
 		begin(ctx, key, 0, 0, rq->cmd_flags, 0, true);
 	if (flight && !flight->issued)
 		issue(flight, rq);
+	return 0;
+}
+
+SEC("?tp_btf/iomap_dio_rw_begin")
+int WHOLE_PROG(direct_begins_again, struct kiocb *iocb, struct iov_iter *iter)
+{
+	call_begins(iocb, iter);
 	return 0;
 }

@@ -97,6 +97,7 @@ static __always_inline void finish(struct thread *thread, u64 now)
 	struct row *row = bpf_map_lookup_elem(&rows, &role);
 	if (!row)
 		return;
+	bump(COUNTING, 1);
 	u64 own = 0;
 	for (u32 i = 0; i < STAGES; i++) {
 		own += thread->own[i];
@@ -112,9 +113,9 @@ static __always_inline void finish(struct thread *thread, u64 now)
 	}
 	bump(SYNCED, thread->sync && !thread->no_log);
 	bump(NO_LOG, thread->no_log);
-	/* After its stages: who sees it counted sees them, too. */
 	if (count_into(row, now - thread->begun, own))
 		lose(OVERFLOW);
+	bump(COUNTED_WHOLE, 1);
 }
 
 static __always_inline void write_enter(struct pt_regs *context)

@@ -69,6 +69,8 @@ enum counter {
 	JOINS,    /* of writes that ended */
 	GROUPS,   /* dissolved while the gate was open */
 	GROUPED,  /* writes in these */
+	COUNTING, /* writes that were begun to be counted into rows and cells */
+	COUNTED_WHOLE, /* and those that are: of the others some have more than others */
 	COUNTERS,
 };
 

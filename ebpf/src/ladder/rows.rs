@@ -1,14 +1,13 @@
 //! The rows that the programs count into, once they rest.
 
-use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::skeleton::types::{part, point, row};
+use super::skeleton::types::{counter as Counter, part, point, row};
 use super::skeleton::{self, LadderSkel};
-use crate::histogram::{self, Histogram, read_all};
+use crate::histogram::{self, Histogram, read_all, read_counts};
 use crate::layout::{names, plain};
 use observer::Failure;
 
@@ -25,7 +24,7 @@ const THROTTLE: &str = "throttle";
 /// Where the rows of parts begin.
 const PARTS_AT: usize = STAGES.len() + CLASSES.len() + 1;
 const ROWS: usize = PARTS_AT + 2 * PARTS.len();
-/// Between two looks at the rows after the window, and how many there are at most.
+/// Between two looks at the rows after the window, where one was not whole, and how many there are at most.
 const SETTLE: Duration = Duration::from_millis(5);
 const SETTLE_LOOKS: u32 = 200;
 
@@ -74,22 +73,19 @@ pub fn read(skeleton: &LadderSkel) -> Result<Rows, Failure> {
 }
 
 fn settled(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
-    let mut before = read_rows(skeleton)?;
     for _ in 0..SETTLE_LOOKS {
-        thread::sleep(SETTLE);
-        let now = read_rows(skeleton)?;
-        let counts = |rows: &[(Histogram, u64)]| rows.iter().map(|row| row.0.count).collect::<Vec<_>>();
-        // Those of the same queries: some are left out of a ladder, others of no query at all.
-        let whole = |rows: &[(Histogram, u64)]| {
-            rows.iter().map(|row| row.0.count).filter(|count| *count > 0).collect::<BTreeSet<_>>().len() <= 1
-        };
-        let same = [&now[..STAGES.len()]].into_iter().chain(now[PARTS_AT..].chunks(PARTS.len())).all(whole);
-        if same && counts(&before) == counts(&now) {
-            return Ok(now);
+        let before = counter(skeleton, Counter::COUNTED_WHOLE)?;
+        let rows = read_rows(skeleton)?;
+        if counter(skeleton, Counter::COUNTING)? == before {
+            return Ok(rows);
         }
-        before = now;
+        thread::sleep(SETTLE);
     }
-    Ok(before)
+    read_rows(skeleton)
+}
+
+fn counter(skeleton: &LadderSkel, which: Counter) -> Result<u64, Failure> {
+    Ok(read_counts(&skeleton.maps.counters, which.0 as usize, 1)?[0])
 }
 
 /// Every row: its histogram, and the programs' own time in it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::plan::STAGES;
-use super::skeleton::types::{cell, row as WriteRow};
+use super::skeleton::types::{cell, counter as Counter, row as WriteRow};
 use super::skeleton::{self, WritesSkel};
 use crate::histogram::{self, Histogram, read_all, read_counts};
 use crate::layout::{names, plain};
@@ -16,14 +16,14 @@ const ROLES: [&str; 5] = names!(role[0..ROLES]: LEADER MEMTABLE_LEADER PARALLEL 
 const SLOTS: usize = STAGES.len();
 const PILOT: usize = ROLES.len();
 const SIZES: usize = 65;
-/// Between two looks at the rows after the window, and how many there are at most.
+/// Between two looks at the rows after the window, where one was not whole, and how many there are at most.
 const SETTLE: Duration = Duration::from_millis(5);
 const SETTLE_LOOKS: u32 = 200;
 
 plain!(cell, row);
 
 /// Time of one stage, summed over the writes of a role that were in it.
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, Serialize)]
 pub struct StageSum {
     name: &'static str,
     count: u64,
@@ -34,7 +34,7 @@ pub struct StageSum {
 }
 
 /// The writes of one role.
-#[derive(PartialEq, Serialize)]
+#[derive(Serialize)]
 pub struct RoleRows {
     name: &'static str,
     #[serde(flatten)]
@@ -47,16 +47,19 @@ pub struct RoleRows {
 
 /// Once no program counts any more: one that was preempted when the gate closed continues when its thread runs again.
 pub fn read(skeleton: &WritesSkel) -> Result<Vec<RoleRows>, Failure> {
-    let mut before = look(skeleton)?;
     for _ in 0..SETTLE_LOOKS {
-        thread::sleep(SETTLE);
-        let now = look(skeleton)?;
-        if now == before {
-            break;
+        let before = counter(skeleton, Counter::COUNTED_WHOLE)?;
+        let rows = look(skeleton)?;
+        if counter(skeleton, Counter::COUNTING)? == before {
+            return Ok(rows);
         }
-        before = now;
+        thread::sleep(SETTLE);
     }
-    Ok(before)
+    look(skeleton)
+}
+
+fn counter(skeleton: &WritesSkel, which: Counter) -> Result<u64, Failure> {
+    Ok(read_counts(&skeleton.maps.counters, which.0 as usize, 1)?[0])
 }
 
 fn look(skeleton: &WritesSkel) -> Result<Vec<RoleRows>, Failure> {
