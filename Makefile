@@ -4,7 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
-SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh ioflame/dist_archive.sh .ci/run folding/fuzz/seeds.sh .cargo/clippy.sh
+SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh ioflame/dist_archive.sh .ci/run folding/fuzz/seeds.sh .cargo/clippy.sh \
+	tests/kernels/guest/init tests/kernels/guest/job.sh
 
 # Quoting below takes bash: a line feed in a value is $'\n'.
 SHELL := bash
@@ -39,7 +40,7 @@ options = $(foreach name,$(1),$(call option,$(name)))
 PROFILE_OPTIONS = $(call options,$(OF_PROFILE))
 
 # A misspelt one would be left out without a word, and a long run would measure something else.
-KNOWN := $(OF_COMMANDS) BENCH HOSTS LUCK IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
+KNOWN := $(OF_COMMANDS) BENCH HOSTS KERNELS LUCK IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(KNOWN),$(GIVEN)))
 NEAREST = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0.0))
@@ -53,7 +54,7 @@ $(error $(refusal))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-long setup-by-hand dist profile run io-efficiency experiment compare count sweep doctor test test-quick test-long test-by-hand test-luck test-hosts lint lint-python lint-rust unit unit-rust unit-python bench bench-observers docs bless clean
+.PHONY: help setup setup-dev setup-long setup-by-hand dist profile run io-efficiency experiment compare count sweep doctor test test-quick test-long test-by-hand test-luck test-hosts test-kernels lint lint-python lint-rust unit unit-rust unit-python bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -144,6 +145,9 @@ test-luck: setup-long ## do the tests pass 20 times in a row, 10 of them beside 
 
 test-hosts: setup-dev ## set-up and a profile in roots of Debian 12, 13, sid; the archive (root, 15 min each)
 	$(BIN)/python -m tests.hosts $(HOSTS)
+
+test-kernels: setup-dev ## every eBPF instrument on Debian's kernels 6.1 to the newest, in qemu without KVM (root, 30 min)
+	$(BIN)/python -m tests.kernels $(KERNELS)
 
 lint: lint-python lint-rust ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
 

@@ -28,6 +28,8 @@ fn main() {
                 "-Wno-missing-declarations",
                 "-Wno-unused-parameter",
             ])
+            .obj(out.join(format!("{stem}.bpf.o")))
+            .reference_obj(true)
             .build_and_generate(out.join(format!("{stem}.skel.rs")))
             .unwrap_or_else(|error| panic!("{}: {error:?}", source.display()));
     }

@@ -1,21 +1,23 @@
-"""Which eBPF backends this host lets us run: tried, never inferred from a version or a tool's own claims."""
+"""Which eBPF instruments this host lets us run: tried, never inferred from a version or a tool's own claims."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from ebpf.backends import BACKENDS, try_backend, try_kinds
+from ebpf.backends import BACKENDS, INSTRUMENTS, Instrument, try_backend, try_instruments
 from ground.results.checks import Check, Verdict
 
-__all__ = ("ebpf_checks",)
+__all__ = ("ebpf_checks", "instrument_checks")
 
-_LATER = "latency histograms need one of the backends; a CPU profile does not"
-_OPTIONAL = {"bcc": "no second measurement by bcc; nothing else needs it"}
+_OPTIONAL = {
+    "bcc": "no second measurement by bcc; nothing else needs it",
+    "bpftrace": "no second measurement by bpftrace, and nothing to fall back on",
+}
 
 
 def ebpf_checks() -> Iterator[Check]:
-    """BTF, and each backend by a program that must really attach and count something."""
+    """BTF, each instrument by loading its programs, and each other backend by a program that must count something."""
     btf = Path("/sys/kernel/btf/vmlinux")
     if btf.exists():
         yield Check("BTF", Verdict.OK, str(btf))
@@ -23,21 +25,30 @@ def ebpf_checks() -> Iterator[Check]:
         yield Check(
             "BTF", Verdict.WARN, "none", "CO-RE programs cannot be loaded", "a kernel with CONFIG_DEBUG_INFO_BTF"
         )
-    trials = {name: try_backend(name) for name in BACKENDS}
-    any_works = any(trial.works for trial in trials.values())
-    for name, trial in trials.items():
-        if trial.works:
-            yield Check(f"eBPF by {name}", Verdict.OK, trial.words)
-        else:
-            verdict = Verdict.NOTE if any_works else Verdict.WARN
-            means = _OPTIONAL.get(name, "another backend is used" if any_works else _LATER)
-            yield Check(f"eBPF by {name}", verdict, trial.words, means, trial.mend)
-    kinds = try_kinds()
-    if kinds and not kinds["uprobe"].works:
+    yield from instrument_checks()
+    for name in BACKENDS[1:]:
+        trial = try_backend(name)
+        verdict = Verdict.OK if trial.works else Verdict.NOTE
+        means = "" if trial.works else _OPTIONAL[name]
+        yield Check(f"eBPF by {name}", verdict, trial.words, means, "" if trial.works else trial.mend)
+
+
+def instrument_checks() -> Iterator[Check]:
+    """Each instrument of `ioflame ebpf`, by loading its programs into this kernel."""
+    found = try_instruments()
+    if not found:
+        trial = try_backend("co-re")
         yield Check(
-            "uprobes",
-            Verdict.WARN,
-            kinds["uprobe"].words,
-            "the latency ladder begins at the system call",
-            "run as root",
+            "eBPF by co-re", Verdict.WARN, trial.words, "no latency of storage, no account of waits", trial.mend
         )
+    for name, one in found.items():
+        yield _check(INSTRUMENTS[name], one)
+
+
+def _check(name: str, one: Instrument) -> Check:
+    if not one.works:
+        means = f"it was tried from Linux {one.booted} on"
+        return Check(f"eBPF {name}", Verdict.WARN, one.words, means, f"{one.instead}   (in its place)")
+    if not one.bios:
+        return Check(f"eBPF {name}", Verdict.NOTE, one.words, "not of device mapper and md", one.instead)
+    return Check(f"eBPF {name}", Verdict.OK, one.words)

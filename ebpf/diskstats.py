@@ -11,6 +11,7 @@ from ground.results.io_latency import Device, DiskWindow
 from ground.system.diskstats import DiskCount, DiskCounts, disk_stats, whole_disk
 
 __all__ = (
+    "counted_twice",
     "device_of_number",
     "disk_counts",
     "disk_window",
@@ -51,6 +52,12 @@ def disk_window(
     if opened[0] is None or opened[1] is None or closed[0] is None or closed[1] is None:
         return None
     return DiskWindow(inner=closed[0].since(opened[1]), outer=closed[1].since(opened[0]))
+
+
+def counted_twice(device: Device, flushing_writes: int) -> int:
+    """Of the writes that flush the device's cache first, those that diskstats counts twice: device mapper sends the
+    flush by itself, and then the data."""
+    return flushing_writes if device.name.startswith("dm-") else 0
 
 
 def requests_between(inner: DiskCount, outer: DiskCount) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebpf.backends import choose_backend
-from ebpf.diskstats import not_counted, requests_between
+from ebpf.backends import BACKENDS, choose_backend
+from ebpf.diskstats import counted_twice, not_counted, requests_between
 from ebpf.iolat_bcc import BccIoLatency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
-from ebpf.losses import losses_words, unseen_verdict
+from ebpf.losses import UNSEEN, losses_words, unseen_verdict
 from ebpf.observer import CoreObserver
 from ebpf.request_cost import cost_checks
 from ground.results.checks import Check, Verdict
@@ -44,7 +44,7 @@ class IoLatencyRequest:
 
 def io_latency_observer(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
     """The observer that leaves an `IoLatency` in `out`. HostError where no backend works here, with the reasons."""
-    return _BACKENDS[choose_backend(request.backend)](request, children, out)
+    return _BACKENDS[choose_backend(request.backend, "iolat", BACKENDS)](request, children, out)
 
 
 def _co_re(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
@@ -114,7 +114,7 @@ def _lost(latency: IoLatency) -> Check:
     if not words:
         return Check("iolat losses", Verdict.OK, f"none in {total:,} requests")
     # Requests that took longer than the settling before the window began unseen: a few are no fault.
-    if {name for name, n in latency.losses.items() if n} <= {"no_start", "no_end"}:
+    if {name for name, n in latency.losses.items() if n} <= UNSEEN:
         verdict = unseen_verdict(lost, total)
         if verdict is not None:
             return Check("iolat losses", verdict, f"{words}, of {total:,}", "they are not in the figures")
@@ -144,10 +144,12 @@ def _covered(latency: IoLatency) -> Iterator[Check]:
         return
     # An event that another CPU is in the middle of may be on either side of an edge.
     slack = 2 * (os.cpu_count() or 1)
-    unseen = latency.losses.get("no_end", 0) + latency.losses.get("no_start", 0) + latency.facts.get("unfinished", 0)
+    unseen = sum(latency.losses.get(name, 0) for name in UNSEEN) + latency.facts.get("unfinished", 0)
+    flushing = sum(kind.count for kind in latency.kinds if kind.flushes_and_writes)
+    twice = counted_twice(latency.device, flushing)
     groups = (
         ("reads", latency.count("read"), disk.inner.read, disk.outer.read),
-        ("writes", latency.count("write"), disk.inner.write, disk.outer.write),
+        ("writes", latency.count("write") + twice, disk.inner.write, disk.outer.write),
         ("discards", latency.count("discard"), disk.inner.discard, disk.outer.discard),
     )
     seen, short, wrong = [], False, False
@@ -158,6 +160,8 @@ def _covered(latency: IoLatency) -> Iterator[Check]:
             short |= not inner.requests - slack - unseen <= counted
             wrong |= not inner.requests * (1 - share) - slack - unseen <= counted <= outer.requests + slack
     words = ", ".join(seen) + " in diskstats"
+    if twice:
+        words += f" (of the writes, {twice:,} that flush first are counted twice there, and so here)"
     if short and not wrong:
         yield Check("iolat coverage", Verdict.WARN, words, f"{latency.backend} loses some; EBPF=co-re does not")
     elif wrong:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ebpf.backends import choose_backend
 from ebpf.ladder_bpftrace import bpftrace_ladder
-from ebpf.losses import ended_checks, loss_checks
+from ebpf.losses import ended_checks, loss_checks, missed_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import HostError, UsageError
 from ground.results.checks import Check, Verdict
@@ -64,7 +64,7 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
             f"{Setting.LADDER_SAMPLE.to(request.sample)} is not a number of queries",
             mend=f"1 (each query) to {_MOST_SAMPLE}",
         )
-    if choose_backend(request.backend, LADDER_BACKENDS) == "bpftrace":
+    if choose_backend(request.backend, "ladder", LADDER_BACKENDS) == "bpftrace":
         if request.start == "query" or request.kind is not None or request.query_symbol is not None:
             raise HostError(
                 "the ladder by bpftrace begins at the read call, not at the query",
@@ -202,9 +202,10 @@ def _other_classes(ladder: Ladder) -> Iterator[Check]:
 
 def _lost(ladder: Ladder) -> Iterator[Check]:
     lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
-    odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "async_calls"}}
+    odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "async_calls", "missed"}}
     means = "a map of the programs was full: these are not counted"
-    return loss_checks("ladder", lost, odd, Verdict.FAILED, means)
+    yield from loss_checks("ladder", lost, odd, Verdict.FAILED, means)
+    yield from missed_checks("ladder", ladder.losses.get("missed", 0), ladder.queries, "queries")
 
 
 def _edges(ladder: Ladder) -> Iterator[Check]:

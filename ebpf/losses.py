@@ -6,17 +6,20 @@ from collections.abc import Iterator, Mapping
 
 from ground.results.checks import Check, Verdict
 
-__all__ = ("ended_checks", "loss_checks", "losses_words", "unseen_verdict")
+__all__ = ("UNSEEN", "ended_checks", "loss_checks", "losses_words", "missed_checks", "unseen_verdict")
 
 # Of the requests, that may lack where the kernel runs no program for some events, and be no more than a note. Seen on
 # 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one.
 _FEW, _UNSEEN = 0.001, 0.02
+# Losses that are such events. `missed` is some in a million where the kernel may preempt programs (from Linux 7.0 on).
+UNSEEN = frozenset({"no_start", "no_end", "missed"})
+_MISSED = "events missed because the program was already running on that CPU:"
 _WORDS = {
     "lost_start": "requests that did not fit into the map of those in flight:",
     "no_start": "ended without a start that was seen:",
     "no_end": "ended without an end that was seen:",
     "negative": "ended before they began:",
-    "missed": "events missed because the program was already running on that CPU:",
+    "missed": _MISSED,
     "lost_process": "children that did not fit into the map of processes:",
 }
 
@@ -32,6 +35,17 @@ def unseen_verdict(lost: int, requests: int) -> Verdict | None:
     if lost <= max(_FEW * requests, 2):
         return Verdict.NOTE
     return Verdict.WARN if lost <= _UNSEEN * requests else None
+
+
+def missed_checks(of: str, missed: int, followed: int, what: str) -> Iterator[Check]:
+    """`OF missed`, where any were. followed: `what`, that the events are of"""
+    if missed:
+        yield Check(
+            f"{of} missed",
+            unseen_verdict(missed, followed) or Verdict.FAILED,
+            f"{_MISSED} {missed:,}, in {followed:,} {what}",
+            "what they were of may be in a wrong stage, or in none",
+        )
 
 
 def ended_checks(of: str, pid: int, soon_s: float | None) -> Iterator[Check]:

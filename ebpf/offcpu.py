@@ -21,7 +21,7 @@ def off_cpu_observer(
 
     waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
     """
-    choose_backend("co-re", ("co-re",))
+    choose_backend("co-re", "offcpu")
     arguments = ["--pid", str(pid), "--recording", str(recording)]
     arguments += ["--waker"] if waker else []
     arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []

@@ -33,7 +33,7 @@ def run_queue_observer(
 
     map_entries: of the map of threads, CO-RE's alone (None: the program's own size)
     """
-    if choose_backend(backend, RUN_QUEUE_BACKENDS) == "bpftrace":
+    if choose_backend(backend, "runqlat", RUN_QUEUE_BACKENDS) == "bpftrace":
         return _bpftrace(children, pid, out)
     arguments = ["--pid", str(pid)]
     arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []

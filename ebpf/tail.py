@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.losses import ended_checks, loss_checks
+from ebpf.losses import ended_checks, loss_checks, missed_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
@@ -58,7 +58,7 @@ def tail_observer(request: TailRequest, children: Children, directory: Path) -> 
     UsageError for a request that makes no sense, HostError where the CO-RE programs do not run here.
     """
     _check(request)
-    choose_backend("co-re", ("co-re",))
+    choose_backend("co-re", "records")
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--keep", request.keep]
     arguments += ["--linger", f"{request.linger:g}", "--expected", f"{request.expected:g}"]
     arguments += ["--records", str(directory / Files.QUERY_RECORDS)]
@@ -148,6 +148,7 @@ def _lost(recorded: Recorded) -> Iterator[Check]:
     odd = {name: recorded.losses.get(name, 0) for name in _ODD} | {"still_open": recorded.still_open}
     verdict = Verdict.FAILED if lost["lost_thread"] or lost["unread"] else Verdict.WARN
     means = "a ring or a map was full: kept records are weighted for the lost ones, which may have differed"
-    return loss_checks(
+    yield from loss_checks(
         "tail", lost, odd, verdict, means, "a larger --threshold-us, or fewer queries followed: --sample"
     )
+    yield from missed_checks("tail", recorded.losses.get("missed", 0), recorded.queries, "queries")

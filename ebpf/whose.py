@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebpf.diskstats import not_counted, requests_between
-from ebpf.losses import losses_words, unseen_verdict
+from ebpf.diskstats import counted_twice, not_counted, requests_between
+from ebpf.losses import UNSEEN, losses_words, unseen_verdict
 from ebpf.observer import CoreObserver
 from ebpf.request_cost import cost_checks
 from ground.results.checks import Check, Verdict
@@ -79,7 +79,7 @@ def _lost(whose: Whose) -> Check:
         return Check("whose losses", Verdict.OK, f"none in {whose.requests:,} requests")
     lost = {name for name, n in whose.losses.items() if n}
     # A stack less is a smaller sample.
-    harmless = lost <= {"no_start", "no_end", "lost_stack", "no_stack", "lost_name"}
+    harmless = lost <= UNSEEN | {"lost_stack", "no_stack", "lost_name"}
     verdict = unseen_verdict(sum(whose.losses.values()), whose.requests) if harmless else None
     means = "the figures are of the rest alone"
     return Check("whose losses", verdict or Verdict.FAILED, f"{words}, of {whose.requests:,}", means)
@@ -103,7 +103,8 @@ def _covered(whose: Whose) -> Iterator[Check]:
         return
     # An event that another CPU is in the middle of may be on either side of an edge.
     slack = 2 * (os.cpu_count() or 1)
-    unseen = whose.losses.get("no_end", 0) + whose.losses.get("no_start", 0) + whose.facts.get("unfinished", 0)
+    unseen = sum(whose.losses.get(name, 0) for name in UNSEEN) + whose.facts.get("unfinished", 0)
+    twice = counted_twice(whose.device, whose.facts.get("flushing_writes", 0))
     groups = (
         ("read", disk.inner.read, disk.outer.read),
         ("write", disk.inner.write, disk.outer.write),
@@ -118,8 +119,10 @@ def _covered(whose: Whose) -> Iterator[Check]:
         # The table's rows are what is checked, where all are in it, and not a count beside them.
         not_kept = whose.losses.get("not_kept", 0)
         rows = total.requests if not_kept else whose.count(whose.of(name))
-        words.append(f"{rows:,} {_named(name, rows)} of {requests_between(inner, outer)}")
-        wrong |= not inner.requests - slack - unseen <= rows <= outer.requests + slack
+        seen_twice = twice if name == "write" else 0
+        again = f" and {seen_twice:,} again that flush first" if seen_twice else ""
+        words.append(f"{rows:,} {_named(name, rows)}{again} of {requests_between(inner, outer)}")
+        wrong |= not inner.requests - slack - unseen <= rows + seen_twice <= outer.requests + slack
         if name in ("read", "write"):
             size, sent = outer.sectors * _SECTOR, whose.of(name)
             seen = total.bytes if not_kept else sum(row.bytes for row in sent)
@@ -146,7 +149,7 @@ def _known(whose: Whose) -> Iterator[Check]:
         direct = whose.facts.get("direct_calls_seen", 1)
         why = "their pages are no file's: the device itself is read or written, or a layer below a file system"
         if not direct:
-            why = "this kernel does not show the files of direct IO (Linux 6.5 and newer do)"
+            why = "this kernel does not show the files of direct IO"
         many = unknown > 0.01 * whose.requests
         yield Check(
             "whose unknown", Verdict.WARN if many else Verdict.NOTE, f"{unknown:,} of {whose.requests:,} requests", why

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.losses import ended_checks, loss_checks
+from ebpf.losses import ended_checks, loss_checks, missed_checks
 from ebpf.observer import CoreObserver, query_arguments
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
@@ -45,7 +45,7 @@ def writes_observer(request: WritesRequest, children: Children, out: Path) -> Co
     """The observer that leaves a `WriteLadder` in `out`. HostError where the CO-RE programs do not run here."""
     if request.stages not in WRITE_DEPTHS:
         raise UsageError(f"--stages {request.stages} is not known", mend=f"one of {', '.join(WRITE_DEPTHS)}")
-    choose_backend("co-re", ("co-re",))
+    choose_backend("co-re", "writes")
     arguments = ["--pid", str(request.pid), "--stages", request.stages, "--cost-turns", str(request.cost_turns)]
     if request.force:
         arguments.append("--force")
@@ -165,6 +165,7 @@ def _traps(ladder: WriteLadder) -> Iterator[Check]:
 
 def _lost(ladder: WriteLadder) -> Iterator[Check]:
     lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
-    odd = {name: count for name, count in ladder.losses.items() if name not in lost}
+    odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "missed"}}
     means = "a map of the programs was full: these are not counted"
-    return loss_checks("writes", lost, odd, Verdict.FAILED, means)
+    yield from loss_checks("writes", lost, odd, Verdict.FAILED, means)
+    yield from missed_checks("writes", ladder.losses.get("missed", 0), ladder.writes, "writes")

@@ -17,6 +17,34 @@ const volatile u64 pidns_dev = 0;
 const volatile u64 pidns_ino = 0;
 const volatile u32 target_tgid = 0;
 
+/* Nonzero where sched_switch says in which state a thread leaves its CPU: from Linux 5.18 on. */
+const volatile u32 switch_has_state = 0;
+
+/* Nonzero where the kernel may preempt programs of tracepoints (from Linux 7.0 on): while one has its CPU taken, the same
+ * program of another thread there is left out, and what belongs to that CPU is not its own. */
+const volatile u32 preemptible = 0;
+
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
+/* A program of process context as BPF_PROG makes it, which is not preempted. */
+#define WHOLE_PROG(name, args...)                                                                                      \
+	name(unsigned long long *ctx);                                                                                 \
+	static __always_inline int whole_##name(unsigned long long *ctx, ##args);                                      \
+	int name(unsigned long long *ctx)                                                                              \
+	{                                                                                                              \
+		bool hold = preemptible && bpf_ksym_exists(bpf_preempt_disable);                                       \
+		if (hold)                                                                                              \
+			bpf_preempt_disable();                                                                         \
+		_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wint-conversion\"")                  \
+		whole_##name(___bpf_ctx_cast(args));                                                                   \
+		_Pragma("GCC diagnostic pop")                                                                          \
+		if (hold)                                                                                              \
+			bpf_preempt_enable();                                                                          \
+		return 0;                                                                                              \
+	}                                                                                                              \
+	static __always_inline int whole_##name(unsigned long long *ctx, ##args)
+
 /* Makes the constants of an enum known to user space: the skeleton has the types that variables and maps have. */
 #define SHOW_ENUM(name) const volatile enum name shown_##name = 0
 
@@ -74,6 +102,19 @@ static __always_inline u32 bucket_of(u64 ns)
 	if (exponent > MAX_EXPONENT)
 		return BUCKETS - 1;
 	return (exponent - SUB_BITS + 1) * SUB + ((ns >> (exponent - SUB_BITS)) & (SUB - 1));
+}
+
+/* Its numbers are the kernel's; we name what is new. */
+enum bpf_func_id___known {
+	BPF_FUNC_get_current_task_btf___known = 158, /* Linux 5.11 */
+	BPF_FUNC_task_pt_regs___known = 175,         /* Linux 5.15 */
+};
+#define HAS_HELPER(name) bpf_core_enum_value_exists(enum bpf_func_id___known, BPF_FUNC_##name##___known)
+
+/* Where that helper is missing, no pointer that may be followed. */
+static __always_inline struct task_struct *current_task(void)
+{
+	return HAS_HELPER(get_current_task_btf) ? bpf_get_current_task_btf() : (void *)bpf_get_current_task();
 }
 
 struct ids {

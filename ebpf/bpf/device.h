@@ -20,12 +20,12 @@ static __always_inline int is_ours(struct request *rq)
 {
 	if (device_is_partition) {
 		struct bio *bio = rq->bio;
-		return bio && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+		return bio && bpf_core_field_exists(bio->bi_bdev) && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
 	}
 	if (bpf_core_field_exists(rq->q->disk))
 		return is_device(rq->q->disk);
 	struct request___with_disk *old = (void *)rq;
-	return is_device(BPF_CORE_READ(old, rq_disk));
+	return is_device(old->rq_disk);
 }
 
 /* The same of a request whose bio has been handed back. */
@@ -36,9 +36,15 @@ static __always_inline int was_ours(struct request *rq)
 	return is_ours(rq);
 }
 
+static __always_inline struct gendisk *disk_of(struct bio *bio)
+{
+	struct bio___with_disk *old = (void *)bio;
+	return bpf_core_field_exists(bio->bi_bdev) ? bio->bi_bdev->bd_disk : old->bi_disk;
+}
+
 static __always_inline int is_our_bio(struct bio *bio)
 {
 	if (device_is_partition)
-		return bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
-	return is_device(bio->bi_bdev->bd_disk);
+		return bpf_core_field_exists(bio->bi_bdev) && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+	return is_device(disk_of(bio));
 }

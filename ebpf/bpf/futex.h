@@ -69,6 +69,9 @@ __noinline int is_caller(u64 address)
 /* words: room for STACK_WORDS */
 static __always_inline void read_futex(struct task_struct *task, struct futex *futex, u64 *words)
 {
+	/* Before Linux 5.15 the kernel's stack alone tells. */
+	if (!HAS_HELPER(task_pt_regs))
+		return;
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	if (CALL_NUMBER(regs) != NR_FUTEX)
 		return;

@@ -15,8 +15,10 @@ struct worker {
 	const void *current_func;
 } __attribute__((preserve_access_index));
 
-/* A direct call that waits. */
+/* A direct call; size: bytes that it has made bios for. */
 struct iomap_dio {
+	struct kiocb *iocb;
+	s64 size;
 	bool wait_for_completion;
 	union {
 		struct {
@@ -50,22 +52,29 @@ static __always_inline bool sends_held_back(struct task_struct *task)
 /* A bio that was split is at the end of a chain of its parts. */
 #define CHAIN 4
 
-/* The thread that waits in a direct call for this bio, to be released; NULL where none does, or this is not known. */
-static __always_inline struct task_struct *waiter_of(struct bio *bio)
+/* The direct call that a bio is of; NULL where it is of none, or this is not known. left: from the bio's beginning to the
+ * end of the one that the call made */
+static __always_inline struct iomap_dio *direct_call(struct bio *bio, u64 *left)
 {
 	const void *end = 0;
+	*left = 0;
 	for (u32 i = 0; i < CHAIN && bio; i++) {
+		*left += BPF_CORE_READ(bio, bi_iter.bi_size);
 		end = BPF_CORE_READ(bio, bi_end_io);
 		if (end != &bio_chain_endio)
 			break;
 		bio = BPF_CORE_READ(bio, bi_private);
 	}
-	struct iomap_dio *call = 0;
-	if (!end || end != &iomap_dio_bio_end_io || !bpf_ksym_exists(bpf_task_from_pid) ||
-	    !bpf_core_field_exists(call->wait_for_completion) || !bpf_core_field_exists(call->submit.waiter))
-		return 0;
-	call = BPF_CORE_READ(bio, bi_private);
-	if (!BPF_CORE_READ(call, wait_for_completion))
+	return end && end == &iomap_dio_bio_end_io ? BPF_CORE_READ(bio, bi_private) : 0;
+}
+
+/* The thread that waits in a direct call for this bio, to be released; NULL where none does, or this is not known. */
+static __always_inline struct task_struct *waiter_of(struct bio *bio)
+{
+	u64 left;
+	struct iomap_dio *call = direct_call(bio, &left);
+	if (!call || !bpf_ksym_exists(bpf_task_from_pid) || !bpf_core_field_exists(call->wait_for_completion) ||
+	    !bpf_core_field_exists(call->submit.waiter) || !BPF_CORE_READ(call, wait_for_completion))
 		return 0;
 	return bpf_task_from_pid(BPF_CORE_READ(call, submit.waiter, pid));
 }

@@ -21,7 +21,7 @@ enum counted {
 	BACKWARDS, /* an end before its start, by the clocks of two CPUs: not counted */
 };
 
-/* Plain additions are whole: one program of a set counts, it is not preempted, and where it would interrupt itself the
+/* Plain additions are whole: one program of a set counts, it is not preempted (WHOLE_PROG), and where it would interrupt itself the
  * kernel leaves the inner one out and counts it as missed (Linux 6.2). */
 static __always_inline enum counted count_row(u32 row, u64 from, u64 to)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* IO latency of one block device. One of three ways, the first that the kernel and the device allow:
  *   request  block_io_start -> block_rq_issue (queue) -> block_io_done (device); Linux 6.5 and newer
- *   insert   block_rq_insert or block_rq_issue -> block_rq_issue -> last block_rq_complete; from Linux 5.12 on, where
- *            bios know their block device. Before 5.11 these events hand over the queue first: the loader asks the
- *            kernel's BTF and refuses. Written by the kernel's source; run on 6.18 only
+ *   getrq    block_getrq -> block_rq_issue -> last block_rq_complete; older ones. Before 5.11 their events hand over the
+ *            queue first: the loader asks the kernel's BTF and refuses
  *   bio      block_bio_queue -> block_bio_complete; devices that have no requests (device mapper, md, zram)
  * Requests and bios are known by their address: a key of device and sector collides as soon as two read one block.
  * They are followed from the moment the program is attached; what completes while the gate is open is counted, as
@@ -64,8 +63,9 @@ static __always_inline void lose(u32 what)
 	if (!gate)
 		return;
 	u64 *n = bpf_map_lookup_elem(&tallies, &what);
+	/* Two programs may tally the same, one of which interrupts the other. */
 	if (n)
-		(*n)++;
+		__sync_fetch_and_add(n, 1);
 }
 
 #include "requests.h"
@@ -81,7 +81,7 @@ static __always_inline void count(u32 operation, u32 own, u32 stage, u64 from, u
 
 static __always_inline u32 is_own(struct bio *bio)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = current_task();
 	if (!sends_held_back(task))
 		return is_target(task, current_ids().tgid);
 	if (!is_of_target_group(bio))
@@ -133,55 +133,50 @@ done:
 /* --- request: Linux 6.5 and newer ------------------------------------------------------------------------------- */
 
 SEC("?tp_btf/block_io_start")
-int BPF_PROG(io_start, struct request *rq)
+int WHOLE_PROG(io_start, struct request *rq)
 {
 	if (is_ours(rq))
 		begin((u64)rq, rq->bio, rq->cmd_flags, rq->__data_len, 0);
 	return 0;
 }
 
-/* --- insert: Linux 5.12 to 6.4 ---------------------------------------------------------------------------------- */
+/* --- getrq: before Linux 6.5, and of devices without requests --------------------------------------------------- */
 
-SEC("?tp_btf/block_rq_insert")
-int BPF_PROG(rq_insert, struct request *rq)
+static __always_inline void bio_begins(struct bio *bio, u64 key)
 {
-	u64 key = (u64)rq;
-	/* A request that was handed back is inserted again. */
-	if (is_ours(rq) && !bpf_map_lookup_elem(&flights, &key))
-		begin(key, rq->bio, rq->cmd_flags, rq->__data_len, 0);
+	if (is_our_bio(bio))
+		begin(key, bio, bio->bi_opf, bio->bi_iter.bi_size, 0);
+}
+
+SEC("?tp_btf/block_getrq")
+int WHOLE_PROG(got_request)
+{
+	struct bio *bio = bio_of(ctx);
+	bio_begins(bio, event_key(ctx));
 	return 0;
 }
 
-SEC("?tp_btf/block_rq_complete")
-int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
+SEC("?tp_btf/block_bio_queue")
+int WHOLE_PROG(bio_queue)
 {
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (!flight) {
-		if (was_ours(rq))
-			lose(NO_START);
-		return 0;
-	}
-	/* Fires for each part; what is left is counted down after it. */
-	if (bytes >= rq->__data_len)
-		end(key, flight);
+	struct bio *bio = bio_of(ctx);
+	bio_begins(bio, (u64)bio);
 	return 0;
 }
 
-/* --- both ------------------------------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------------------------- */
 
-/* Nonzero: a request that was never seen before begins here (no scheduler, no plug: nothing inserts it). */
+/* Nonzero: a request that was never seen before begins here (one that another driver made). */
 const volatile u32 issue_begins = 0;
 
 SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(rq_issue, struct request *rq)
+int WHOLE_PROG(rq_issue, struct request *rq)
 {
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	struct flight *flight = issued_now(rq);
 	if (!flight) {
 		/* The command that flushes the drive's cache is made by the block layer itself, without block_io_start. */
 		if ((issue_begins || (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH) && is_ours(rq))
-			begin(key, rq->bio, rq->cmd_flags, rq->__data_len, 1);
+			begin((u64)rq, rq->bio, rq->cmd_flags, rq->__data_len, 1);
 		return 0;
 	}
 	flight->issued = bpf_ktime_get_ns();
@@ -190,12 +185,36 @@ int BPF_PROG(rq_issue, struct request *rq)
 	return 0;
 }
 
-/* --- bio: devices without requests ------------------------------------------------------------------------------- */
+/* --- once more, as in requests.h --------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/block_io_start")
+int WHOLE_PROG(io_start_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	if (is_ours(rq) && !bpf_map_lookup_elem(&flights, &key))
+		begin(key, rq->bio, rq->cmd_flags, rq->__data_len, 0);
+	return 0;
+}
 
 SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(bio_queue, struct bio *bio)
+int WHOLE_PROG(bio_queue_again, struct bio *bio)
 {
-	if (is_our_bio(bio))
-		begin((u64)bio, bio, bio->bi_opf, bio->bi_iter.bi_size, 0);
+	u64 key = (u64)bio;
+	if (!bpf_map_lookup_elem(&flights, &key))
+		bio_begins(bio, key);
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int WHOLE_PROG(rq_issue_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (!flight && (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH && is_ours(rq))
+		begin(key, rq->bio, rq->cmd_flags, rq->__data_len, 1);
+	if (!flight || flight->issued)
+		return 0;
+	flight->issued = bpf_ktime_get_ns();
+	flight->bytes = rq->__data_len;
 	return 0;
 }

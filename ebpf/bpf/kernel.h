@@ -23,6 +23,7 @@ enum { false = 0, true = 1 };
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_PROG_ARRAY = 3,
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
@@ -42,7 +43,7 @@ struct gendisk {
 
 struct block_device {
 	dev_t bd_dev;
-	struct gendisk *bd_disk;
+	struct gendisk *bd_disk; /* from Linux 5.11 on */
 };
 
 struct hlist_node {
@@ -84,6 +85,11 @@ struct dentry {
 	} d_u;
 };
 
+/* From Linux 7.1 on the union has no name. */
+struct dentry___no_union {
+	struct hlist_node d_alias;
+};
+
 struct file {
 	struct inode *f_inode;
 };
@@ -101,6 +107,12 @@ struct page {
 	unsigned long compound_head;
 };
 
+/* From Linux 7.1 on: of a page that is not the first of several the first one's address plus 1, or what to mask its own
+ * address with. */
+struct page___info {
+	unsigned long compound_info;
+};
+
 /* Where a page, or several that are one, belongs: the first of them has the same address. */
 struct folio {
 	struct address_space *mapping;
@@ -113,9 +125,15 @@ struct bio_vec {
 };
 
 struct bvec_iter {
+	u64 bi_sector;
 	unsigned int bi_size;
 	unsigned int bi_idx;
 	unsigned int bi_bvec_done;
+};
+
+/* What it is called from Linux 7.3 on. */
+struct bvec_iter___offset {
+	unsigned int bi_offset;
 };
 
 struct kernfs_node {
@@ -147,6 +165,11 @@ struct bio {
 	const void *bi_end_io;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg; /* where the kernel has groups for IO */
+};
+
+/* Before Linux 5.12. */
+struct bio___with_disk {
+	struct gendisk *bi_disk;
 };
 
 struct request_queue {
@@ -212,6 +235,16 @@ struct task_struct {
 	char comm[16];
 	unsigned int in_iowait : 1;
 	struct sched_entity se;
+};
+
+/* Before Linux 5.14. */
+struct task_struct___before_5_14 {
+	long state;
+};
+
+/* From Linux 7.2 on. */
+struct task_struct___byte {
+	__u8 on_cpu;
 };
 
 /* What a thread gave its system call, and where it made it. */

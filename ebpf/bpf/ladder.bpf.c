@@ -8,6 +8,7 @@
  *
  * ladder.h: what is kept; ladder_query.h: the query and the file reader; ladder_path.h: queries of several reads; here:
  * the kernel's events, in a read's order. */
+#include "first_bio.h"
 #include "ladder_query.h"
 #include "read_calls.h"
 #include "submitter.h"
@@ -21,7 +22,7 @@ static __always_inline int is_async(long id)
 }
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
+int WHOLE_PROG(syscall_enter, struct pt_regs *regs, long id)
 {
 	if (!gate)
 		return 0;
@@ -100,43 +101,60 @@ static __always_inline void turn_came(u64 key)
 		bump(LOST_REQUEST);
 }
 
-SEC("tp_btf/block_io_start")
-int BPF_PROG(io_start, struct request *rq)
+static __always_inline void request_begins(u64 key, struct gendisk *disk)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);
-	u64 key = (u64)rq;
 	if (!thread || thread->phase == IDLE) {
 		if (!gate)
-			return 0;
+			return;
 		if (sends_held_back(task))
 			turn_came(key);
 		else
 			asked_by_worker(task, key);
-		return 0;
+		return;
 	}
 	u64 now = bpf_ktime_get_ns();
 	if (!asked(thread, task->pid, key))
-		return 0;
+		return;
 	/* The stages are of the first one, in the first read call. */
 	if (thread->requests > 1 || thread->phase < IN_SYSCALL || thread->phase > AWAKE_AGAIN) {
 		thread->spent += bpf_ktime_get_ns() - now;
-		return 0;
+		return;
 	}
 	thread->request = key;
-	struct gendisk *disk = rq->q->disk;
 	thread->device = (u64)disk->major << 32 | (u32)disk->first_minor;
 	thread->at[STARTED] = now;
 	thread->phase = ASKED;
 	charge(thread, STARTED, now);
+}
+
+SEC("?tp_btf/block_io_start")
+int WHOLE_PROG(io_start, struct request *rq)
+{
+	request_begins((u64)rq, rq->q->disk);
 	return 0;
 }
 
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(rq_issue, struct request *rq)
+/* Before Linux 6.5. */
+SEC("?tp_btf/block_getrq")
+int WHOLE_PROG(got_request)
 {
-	u64 now = bpf_ktime_get_ns(), key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	struct bio *bio = bio_of(ctx);
+	request_begins(event_key(ctx), bio->bi_bdev->bd_disk);
+	return 0;
+}
+
+static __always_inline struct flight *followed(struct request *rq, u64 *key)
+{
+	return by_first_bio ? by_bio(&flights, rq, key) : by_request(&flights, rq, key);
+}
+
+SEC("tp_btf/block_rq_issue")
+int WHOLE_PROG(rq_issue, struct request *rq)
+{
+	u64 now = bpf_ktime_get_ns(), key;
+	struct flight *flight = followed(rq, &key);
 	if (!flight)
 		return 0;
 	if (flight->completed) {
@@ -152,10 +170,10 @@ int BPF_PROG(rq_issue, struct request *rq)
 
 /* Before the thread is woken (block_io_done comes after it). A request may complete in parts: the last one counts. */
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
+int WHOLE_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 {
-	u64 now = bpf_ktime_get_ns(), key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	u64 now = bpf_ktime_get_ns(), key;
+	struct flight *flight = followed(rq, &key);
 	if (!flight || flight->over)
 		return 0;
 	u32 zero = 0;
@@ -203,8 +221,9 @@ int BPF_PROG(waking, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
+	u32 state = state_left(ctx, prev);
 	struct thread *thread = thread_of(prev);
 	if (thread && thread->phase != IDLE)
 		left(prev, thread, preempt, state);
@@ -234,7 +253,7 @@ int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_stru
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
+int WHOLE_PROG(syscall_exit, struct pt_regs *regs, long result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = thread_of(task);

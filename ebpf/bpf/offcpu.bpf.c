@@ -151,7 +151,7 @@ static __always_inline void switched_out(void *ctx, bool preempt, struct task_st
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (gate == FROZEN)
 		return 0;
@@ -162,8 +162,18 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (in)
 		switched_in(next, now);
 	if (out)
-		switched_out(ctx, preempt, prev, state, now);
+		switched_out(ctx, preempt, prev, state_left(ctx, prev), now);
 	return 0;
+}
+
+/* Not known of a kernel for one CPU. */
+static __always_inline bool has_cpu(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->on_cpu))
+		return false;
+	struct task_struct___byte *byte = (void *)task;
+	return bpf_core_field_size(byte->on_cpu) == sizeof(byte->on_cpu) ? BPF_CORE_READ(byte, on_cpu) :
+									   BPF_CORE_READ(task, on_cpu);
 }
 
 SEC("tp_btf/sched_waking")
@@ -172,8 +182,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (gate == FROZEN || !is_target(task))
 		return 0;
 	/* One that is about to sleep still has its CPU. */
-	bool off_cpu = !bpf_core_field_exists(task->on_cpu) || !BPF_CORE_READ(task, on_cpu);
-	struct thread *thread = thread_of(task, off_cpu);
+	struct thread *thread = thread_of(task, !has_cpu(task));
 	if (!thread || (thread->since && (thread->state == PREEMPTED || thread->state == WOKEN)))
 		return 0;
 	thread->woken = bpf_ktime_get_ns();

@@ -4,6 +4,7 @@
  *
  * records.h: what is kept; records_wait.h: waits and requests; here: where a query begins and ends (a function of the
  * process, or a read call), and the kernel's events. */
+#include "first_bio.h"
 #include "read_calls.h"
 #include "records_wait.h"
 #include "submitter.h"
@@ -148,7 +149,7 @@ static __always_inline void query_leave(struct pt_regs *context, u64 stack)
 WATCH_FUNCTION(query, query_enter, query_leave)
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
+int WHOLE_PROG(syscall_enter, struct pt_regs *regs, long id)
 {
 	int state = gate;
 	if (state == SHUT || !is_read(id))
@@ -168,7 +169,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 
 /* Loaded where each read call is a query. */
 SEC("tp_btf/sys_exit")
-int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
+int WHOLE_PROG(syscall_exit, struct pt_regs *regs, long result)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -178,41 +179,59 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-SEC("tp_btf/block_io_start")
-int BPF_PROG(io_start, struct request *rq)
+static __always_inline void request_begins(u64 key, struct gendisk *disk, u32 bytes)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = active(task);
 	if (thread) {
 		u64 now = bpf_ktime_get_ns();
-		asked(task, thread, rq, now);
+		asked(task, thread, key, disk, bytes, now);
 		charge(thread, now);
-		return 0;
+		return;
 	}
 	if (gate != SHUT && sends_held_back(task)) {
-		u64 key = (u64)rq;
 		struct flight flight = { .begun = bpf_ktime_get_ns() };
 		if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
 			lose(LOST_REQUEST);
-		return 0;
+		return;
 	}
 	struct task_struct *submitter = gate == SHUT ? 0 : submitter_of(task);
 	if (!submitter)
-		return 0;
+		return;
 	thread = active(submitter);
 	if (thread)
-		asked(submitter, thread, rq, bpf_ktime_get_ns());
+		asked(submitter, thread, key, disk, bytes, bpf_ktime_get_ns());
 	bpf_task_release(submitter);
+}
+
+SEC("?tp_btf/block_io_start")
+int WHOLE_PROG(io_start, struct request *rq)
+{
+	request_begins((u64)rq, rq->q->disk, rq->__data_len);
 	return 0;
 }
 
+/* Before Linux 6.5. */
+SEC("?tp_btf/block_getrq")
+int WHOLE_PROG(got_request)
+{
+	struct bio *bio = bio_of(ctx);
+	request_begins(event_key(ctx), bio->bi_bdev->bd_disk, bio->bi_iter.bi_size);
+	return 0;
+}
+
+static __always_inline struct flight *followed_request(struct request *rq, u64 *key)
+{
+	return by_first_bio ? by_bio(&flights, rq, key) : by_request(&flights, rq, key);
+}
+
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(rq_issue, struct request *rq)
+int WHOLE_PROG(rq_issue, struct request *rq)
 {
 	if (gate == SHUT)
 		return 0;
-	u64 key = (u64)rq, beside = take(rq);
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	u64 key, beside = take(rq);
+	struct flight *flight = followed_request(rq, &key);
 	if (!flight)
 		return 0;
 	if (flight->issued)
@@ -224,15 +243,15 @@ int BPF_PROG(rq_issue, struct request *rq)
 
 /* Before the thread is woken (block_io_done comes after it). A request may complete in parts: the last one counts. */
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
+int WHOLE_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 {
 	if (gate == SHUT)
 		return 0;
-	u64 now = bpf_ktime_get_ns(), key = (u64)rq;
+	u64 now = bpf_ktime_get_ns(), key;
 	u32 zero = 0;
 	give_back(rq, bytes);
 	struct ending *ending = bpf_map_lookup_elem(&endings, &zero);
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	struct flight *flight = followed_request(rq, &key);
 	if (ending) {
 		ending->completed = now;
 		ending->begun = flight ? flight->begun : 0;
@@ -243,7 +262,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	if (ending && flight->begun) {
 		ending->issued = flight->issued;
 		ending->beside = flight->beside;
-		ending->device = device_of(rq);
+		ending->device = number_of_disk(rq->q->disk);
 		ending->bytes = rq->__data_len;
 		if (bytes >= rq->__data_len)
 			bpf_map_delete_elem(&flights, &key);
@@ -261,8 +280,9 @@ int BPF_PROG(waking, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
+	u32 state = state_left(ctx, prev);
 	struct thread *thread = active(next);
 	if (thread && thread->since) {
 		u64 now = bpf_ktime_get_ns();

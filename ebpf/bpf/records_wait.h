@@ -102,9 +102,8 @@ static __always_inline u32 collect(struct thread *thread, u32 owner, bool all)
 	return under_way;
 }
 
-static __always_inline u64 device_of(struct request *rq)
+static __always_inline u64 number_of_disk(struct gendisk *disk)
 {
-	struct gendisk *disk = rq->q->disk;
 	return (u64)disk->major << 32 | (u32)disk->first_minor;
 }
 
@@ -124,7 +123,7 @@ static __always_inline u64 up_to_u16(s64 n)
 static __always_inline u64 take(struct request *rq)
 {
 	u64 key = (u64)rq;
-	struct taken taken = { device_of(rq), rq->cmd_flags & REQ_OP_MASK, rq->__data_len >> 9 };
+	struct taken taken = { number_of_disk(rq->q->disk), rq->cmd_flags & REQ_OP_MASK, rq->__data_len >> 9 };
 	struct busy none = {}, *busy = find_or_add(&devices, &taken.device, &none);
 	if (!busy) {
 		lose(LOST_BESIDE);
@@ -158,11 +157,12 @@ static __always_inline void give_back(struct request *rq, u32 bytes)
 }
 
 /* By the thread itself, or by a worker of io_uring at the same time as it does other things. */
-static __always_inline void asked(struct task_struct *task, struct thread *thread, struct request *rq, u64 now)
+static __always_inline void asked(struct task_struct *task, struct thread *thread, u64 key, struct gendisk *disk,
+				  u32 bytes, u64 now)
 {
-	u64 key = (u64)rq, n = ADD(thread->requests, 1);
+	u64 n = ADD(thread->requests, 1);
 	asm volatile("" : "+r"(n)); /* as in new_span */
-	u32 place, bytes = rq->__data_len;
+	u32 place;
 	ADD(thread->record.bytes, bytes);
 	struct span *span = n < REQUESTS ? new_span(thread, &place) : 0;
 	if (!span) {
@@ -171,7 +171,7 @@ static __always_inline void asked(struct task_struct *task, struct thread *threa
 	}
 	__builtin_memset(span, 0, sizeof(*span));
 	span->at[0] = now;
-	span->kernel = device_of(rq);
+	span->kernel = number_of_disk(disk);
 	span->who = bytes;
 	span->kind = REQUEST;
 	thread->places[n] = place;

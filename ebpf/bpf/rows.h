@@ -28,16 +28,20 @@ static __always_inline void raise_to(u64 *place, u64 value)
 	}
 }
 
-/* Whether it is longer than the last bucket begins, where it counts then. */
+/* Whether it is longer than the last bucket begins, where it counts then. The count comes last: who sees it sees all. */
 static __always_inline bool count_into(struct row *row, u64 ns, u64 own)
 {
-	u32 bucket = bucket_of(ns);
-	if (bucket < BUCKETS)
+	u64 bucket = bucket_of(ns);
+	/* The register that is compared must be the one that indexes: Linux 6.1 does not take a copy's bound for its. */
+	asm volatile("" : "+r"(bucket));
+	if (bucket < BUCKETS) {
+		asm volatile("" : "+r"(bucket));
 		ADD(row->buckets[bucket], 1);
+	}
 	raise_to(&row->least_flipped, ~ns);
 	raise_to(&row->most, ns);
-	ADD(row->count, 1);
 	ADD(row->ns, ns);
 	ADD(row->own_ns, own);
+	ADD(row->count, 1);
 	return ns >> (MAX_EXPONENT + 1);
 }

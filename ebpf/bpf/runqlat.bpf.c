@@ -99,7 +99,7 @@ static __always_inline void switched_out(bool preempt, struct task_struct *task,
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	int out = is_target(prev), in = is_target(next);
 	if (!out && !in)
@@ -108,7 +108,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (in)
 		switched_in(next, now);
 	if (out)
-		switched_out(preempt, prev, state, now);
+		switched_out(preempt, prev, state_left(ctx, prev), now);
 	return 0;
 }
 

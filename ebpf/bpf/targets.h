@@ -20,8 +20,8 @@ static __always_inline int is_target(struct task_struct *task, u32 tgid)
 	u64 *start = tgid ? bpf_map_lookup_elem(&targets, &tgid) : 0;
 	if (!start)
 		return 0;
-	/* By loads: this runs at each request. */
-	u64 own = task->group_leader->start_time;
+	/* By loads, where they can be: this runs at each request. */
+	u64 own = HAS_HELPER(get_current_task_btf) ? task->group_leader->start_time : start_of(task);
 	if (!*start)
 		*start = own;
 	return *start == own;
@@ -36,7 +36,7 @@ static __always_inline bool is_of_target_group(struct bio *bio)
 }
 
 SEC("?tp_btf/sched_process_fork")
-int BPF_PROG(target_forks, struct task_struct *parent, struct task_struct *child)
+int WHOLE_PROG(target_forks, struct task_struct *parent, struct task_struct *child)
 {
 	u64 unknown = 0;
 	u32 tgid = ids_of(parent).tgid;
@@ -49,7 +49,7 @@ int BPF_PROG(target_forks, struct task_struct *parent, struct task_struct *child
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(target_exits, struct task_struct *task)
+int WHOLE_PROG(target_exits, struct task_struct *task)
 {
 	/* 0 with the last of its threads. */
 	if (task->signal->live.counter > 0)

@@ -40,14 +40,34 @@ static __always_inline int is_target(struct task_struct *task)
 #define TASK_UNINTERRUPTIBLE 2
 #define TASK_STOPPED_OR_TRACED (4 | 8)
 #define TASK_DEAD 0x80
+#define TASK_WAKING 0x200
 
 /* A completion wakes its waiter in the same interrupt: within so many ns. */
 #define AT_ONCE 100000
 
+static __always_inline u32 state_now(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	struct task_struct___before_5_14 *old = (void *)task;
+	return BPF_CORE_READ(old, state);
+}
+
+/* The state in which a thread leaves its CPU; ctx: of sched_switch */
+static __always_inline u32 state_left(unsigned long long *ctx, struct task_struct *prev)
+{
+	if (!switch_has_state)
+		return state_now(prev);
+	u64 state = ctx[3];
+	/* Read here alone: there may be no such argument. */
+	asm volatile("" : "+r"(state));
+	return state;
+}
+
 /* Whether a thread switched out to sleep need not any more: it was woken (or has a signal) since it decided to. */
 static __always_inline int woken_meanwhile(struct task_struct *prev, u32 state)
 {
-	return BPF_CORE_READ(prev, __state) != state;
+	return state_now(prev) != state || (!switch_has_state && state & TASK_WAKING);
 }
 
 /* When the wait was over of a thread that left its CPU at `left` and has one again `now`. woken: when it was woken

@@ -86,10 +86,23 @@ static __always_inline u64 entry_stack(struct pt_regs *context)
 	return (cookie & BY_FRAME ? frame : stack) + ((s64)cookie >> DISTANCE_SHIFT);
 }
 
+/* From Linux 6.13 on a program of an uprobe that needs 64 bytes of stack has one stack on each CPU, as if it could not run
+ * there twice at a time. It can: it is preempted, and another thread's run writes over what this one holds. A program with a
+ * tail call keeps its values on the thread's own stack. This one is never made: the verifier takes it out. */
+MAP(no_programs, PROG_ARRAY, 1, u32, u32);
+const volatile int never = 0;
+
+static __always_inline void keep_own_stack(struct pt_regs *context)
+{
+	if (never)
+		bpf_tail_call(context, &no_programs, 0);
+}
+
 #define WATCH_ENTRY(name, enter)                                                                                       \
 	SEC("?uprobe")                                                                                                 \
 	int name##_entry(struct pt_regs *context)                                                                      \
 	{                                                                                                              \
+		keep_own_stack(context);                                                                               \
 		enter(context);                                                                                        \
 		return 0;                                                                                              \
 	}
@@ -100,12 +113,14 @@ static __always_inline u64 entry_stack(struct pt_regs *context)
 	SEC("?uprobe")                                                                                                 \
 	int name##_exit(struct pt_regs *context)                                                                       \
 	{                                                                                                              \
+		keep_own_stack(context);                                                                               \
 		leave(context, entry_stack(context));                                                                  \
 		return 0;                                                                                              \
 	}                                                                                                              \
 	SEC("?uretprobe")                                                                                              \
 	int name##_return(struct pt_regs *context)                                                                     \
 	{                                                                                                              \
+		keep_own_stack(context);                                                                               \
 		leave(context, context->sp - RETURN_SIZE);                                                             \
 		return 0;                                                                                              \
 	}

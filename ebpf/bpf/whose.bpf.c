@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* Whose the requests of a block device are: each is assigned to a file where it is sent, and reported at its end.
  *   request  block_io_start -> block_rq_issue (queue) -> block_io_done (device); Linux 6.5 and newer
+ *   getrq    block_getrq -> block_rq_issue -> last block_rq_complete; older ones
  *   bio      block_bio_queue -> block_bio_complete; devices that have no requests (device mapper, md, zram)
  * Requests and bios are known by their address. They are followed from the moment the programs are attached; what
  * completes while the gate is open is reported, as /proc/diskstats counts.
@@ -82,7 +83,7 @@ static __always_inline void end(u64 key, struct flight *flight)
 /* --- direct IO --------------------------------------------------------------------------------------------------- */
 
 SEC("?tp_btf/iomap_dio_rw_begin")
-int BPF_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
+int WHOLE_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct direct *direct = bpf_task_storage_get(&directs, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -103,7 +104,7 @@ int BPF_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
 /* --- requests ---------------------------------------------------------------------------------------------------- */
 
 SEC("?tp_btf/block_io_start")
-int BPF_PROG(io_start, struct request *rq)
+int WHOLE_PROG(io_start, struct request *rq)
 {
 	if (is_ours(rq))
 		begin(ctx, (u64)rq, rq->bio, rq->q->disk, rq->cmd_flags, rq->__data_len, false);
@@ -128,31 +129,83 @@ static __always_inline u32 has_several(struct request *rq, u64 mapping)
 	return 0;
 }
 
-SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(rq_issue, struct request *rq)
+static __always_inline void issue(struct flight *flight, struct request *rq)
 {
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (!flight) {
-		/* The command that flushes the drive's cache is made by the block layer itself, without block_io_start. */
-		if ((rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH && is_ours(rq))
-			begin(ctx, key, 0, 0, rq->cmd_flags, 0, true);
-		return 0;
-	}
 	flight->issued = bpf_ktime_get_ns();
 	/* Bios merged into this request since its start are part of it. */
 	if (flight->mapping && rq->__data_len != flight->bytes)
 		flight->several = has_several(rq, flight->mapping);
 	flight->bytes = rq->__data_len;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int WHOLE_PROG(rq_issue, struct request *rq)
+{
+	struct flight *flight = issued_now(rq);
+	if (!flight) {
+		/* The command that flushes the drive's cache is made by the block layer itself, without block_io_start. */
+		if ((rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH && is_ours(rq))
+			begin(ctx, (u64)rq, 0, 0, rq->cmd_flags, 0, true);
+		return 0;
+	}
+	issue(flight, rq);
 	return 0;
 }
 
-/* --- bio: devices without requests ------------------------------------------------------------------------------- */
+/* --- bios -------------------------------------------------------------------------------------------------------- */
 
-SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(bio_queue, struct bio *bio)
+static __always_inline void bio_begins(void *ctx, struct bio *bio, u64 key, bool issued)
 {
 	if (is_our_bio(bio))
-		begin(ctx, (u64)bio, bio, bio->bi_bdev->bd_disk, bio->bi_opf, bio->bi_iter.bi_size, true);
+		begin(ctx, key, bio, disk_of(bio), bio->bi_opf, bio->bi_iter.bi_size, issued);
+}
+
+/* Before Linux 6.5. */
+SEC("?tp_btf/block_getrq")
+int WHOLE_PROG(got_request)
+{
+	struct bio *bio = bio_of(ctx);
+	bio_begins(ctx, bio, event_key(ctx), false);
+	return 0;
+}
+
+/* Of devices without requests. */
+SEC("?tp_btf/block_bio_queue")
+int WHOLE_PROG(bio_queue)
+{
+	struct bio *bio = bio_of(ctx);
+	bio_begins(ctx, bio, (u64)bio, true);
+	return 0;
+}
+
+/* --- once more, as in requests.h --------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/block_io_start")
+int WHOLE_PROG(io_start_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	if (is_ours(rq) && !bpf_map_lookup_elem(&flights, &key))
+		begin(ctx, key, rq->bio, rq->q->disk, rq->cmd_flags, rq->__data_len, false);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_queue")
+int WHOLE_PROG(bio_queue_again, struct bio *bio)
+{
+	u64 key = (u64)bio;
+	if (!bpf_map_lookup_elem(&flights, &key))
+		bio_begins(ctx, bio, key, true);
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int WHOLE_PROG(rq_issue_again, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (!flight && (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH && is_ours(rq))
+		begin(ctx, key, 0, 0, rq->cmd_flags, 0, true);
+	if (flight && !flight->issued)
+		issue(flight, rq);
 	return 0;
 }

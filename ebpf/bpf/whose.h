@@ -113,6 +113,8 @@ struct {
 } records SEC(".maps");
 
 const volatile u32 page_shift = 12;
+/* Nonzero: no event tells of direct calls (before Linux 6.6). */
+const volatile u32 direct_by_bio = 0;
 /* Flags of this kernel, as masks; 0 where it has no such flag. */
 const volatile u32 meta_flag = 0;
 const volatile u32 swap_flag = 0;
@@ -130,6 +132,18 @@ static __always_inline struct file_key key_of(struct inode *inode)
 	return key;
 }
 
+static __always_inline struct dentry *first_name_of(struct inode *inode)
+{
+	void *alias = BPF_CORE_READ(inode, i_dentry.first);
+	struct dentry *dentry = 0;
+	if (!alias)
+		return 0;
+	if (bpf_core_field_exists(dentry->d_u))
+		return alias - bpf_core_field_offset(dentry->d_u.d_alias);
+	struct dentry___no_union *bare = 0;
+	return alias - bpf_core_field_offset(bare->d_alias);
+}
+
 /* Keeps the path of a file that is seen for the first time: a file that is deleted later keeps it, and one that gets
  * another name has the first. */
 static __always_inline void keep_name(struct file_key *key, struct inode *inode)
@@ -141,8 +155,7 @@ static __always_inline void keep_name(struct file_key *key, struct inode *inode)
 	if (!path)
 		return;
 	__builtin_memset(path, 0, sizeof(*path));
-	struct hlist_node *alias = BPF_CORE_READ(inode, i_dentry.first);
-	struct dentry *dentry = alias ? (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias) : 0;
+	struct dentry *dentry = first_name_of(inode);
 	for (u32 i = 0; i < PARTS; i++) {
 		if (!dentry)
 			break;
@@ -158,17 +171,30 @@ static __always_inline void keep_name(struct file_key *key, struct inode *inode)
 		lose(LOST_NAME);
 }
 
+/* Above it a number is no page's address, but what to mask one with: on x86-64 and arm64 pages end before it. */
+#define LEAST_MASK (-(1ull << 30))
+
+/* The first of the pages that this one is one with, by its address. */
+static __always_inline u64 first_page(u64 page)
+{
+	struct page *given = (void *)page;
+	struct page___info *later = (void *)page;
+	u64 info = 0;
+	if (bpf_core_field_exists(given->compound_head))
+		info = BPF_CORE_READ(given, compound_head);
+	else if (bpf_core_field_exists(later->compound_info))
+		info = BPF_CORE_READ(later, compound_info);
+	if (!(info & 1))
+		return page;
+	return info >= LEAST_MASK ? page & info : info - 1;
+}
+
 /* The mapping that a page belongs to; 0 where it is no file's. index: in pages of the file */
 static __always_inline u64 mapping_of(u64 page, u64 *index)
 {
-	u64 first = page, head = 0;
-	struct page *given = (void *)page;
 	if (!page)
 		return 0;
-	if (bpf_core_field_exists(given->compound_head))
-		head = BPF_CORE_READ(given, compound_head);
-	if (head & 1)
-		first = head - 1;
+	u64 first = first_page(page);
 	struct folio *folio = (void *)first;
 	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
 	if (!mapping || mapping & NO_FILE_MAPPING)
@@ -181,6 +207,15 @@ static __always_inline struct bio_vec *first_vector(struct bio *bio)
 {
 	u64 vectors = (u64)BPF_CORE_READ(bio, bi_io_vec);
 	return vectors ? (void *)(vectors + BPF_CORE_READ(bio, bi_iter.bi_idx) * bpf_core_type_size(struct bio_vec)) : 0;
+}
+
+/* Bytes of the vector that a bio is at which it has done. */
+static __always_inline u32 done_of(struct bio *bio)
+{
+	if (bpf_core_field_exists(bio->bi_iter.bi_bvec_done))
+		return bio->bi_iter.bi_bvec_done;
+	struct bvec_iter___offset *iter = (void *)&bio->bi_iter;
+	return bpf_core_field_exists(iter->bi_offset) ? BPF_CORE_READ(iter, bi_offset) : 0;
 }
 
 /* The file that the first page of a bio belongs to; 0 where it is none's: memory of a process, of the kernel, of a file
@@ -203,8 +238,19 @@ static __always_inline struct inode *host_of(struct bio *bio, struct flight *fli
 	if (!host || (u64)BPF_CORE_READ(host, i_mapping) != mapping)
 		return 0;
 	flight->mapping = mapping;
-	flight->offset = (index << page_shift) + at + bio->bi_iter.bi_bvec_done;
+	flight->offset = (index << page_shift) + at + done_of(bio);
 	return host;
+}
+
+/* The file of the direct call that a bio is of, by that alone; NULL for none. */
+static __always_inline struct inode *direct_file(struct bio *bio, u64 *offset)
+{
+	u64 left;
+	struct iomap_dio *call = direct_call(bio, &left);
+	if (!call || !bpf_core_field_exists(call->iocb) || !bpf_core_field_exists(call->size))
+		return 0;
+	*offset = BPF_CORE_READ(call, iocb, ki_pos) + BPF_CORE_READ(call, size) - left;
+	return BPF_CORE_READ(call, iocb, ki_filp, f_inode);
 }
 
 /* Gives a request to a file; disk: that it goes to; task: that made it. */
@@ -225,11 +271,15 @@ static __always_inline void find_file(struct flight *flight, struct bio *bio, st
 	if (super && BPF_CORE_READ(super, s_magic) == BDEVFS_MAGIC)
 		return;
 	struct gendisk *under = super ? BPF_CORE_READ(super, s_bdev, bd_disk) : 0;
-	struct direct *direct = bpf_task_storage_get(&directs, task, 0, 0);
+	u64 offset = 0;
+	struct inode *of_call = direct_by_bio ? direct_file(bio, &offset) : 0;
+	struct direct *direct = direct_by_bio ? 0 : bpf_task_storage_get(&directs, task, 0, 0);
 	if (direct && !direct->left)
 		direct = 0;
+	bool is_direct = direct_by_bio ? of_call != 0 : direct != 0;
+	asm volatile("" : "+r"(is_direct)); /* no pointers combined, which the verifier refuses */
 	/* A file's page within a direct call is what the caller reads into, such as the page cache above a loop device. */
-	if (host && under && (under == disk || !direct)) {
+	if (host && under && (under == disk || !is_direct)) {
 		flight->found = CACHED;
 		flight->file = key_of(host);
 		keep_name(&flight->file, host);
@@ -239,10 +289,18 @@ static __always_inline void find_file(struct flight *flight, struct bio *bio, st
 	flight->offset = 0;
 	if (flight->flags & meta_flag)
 		return;
-	flight->found = NOT_FOUND;
+	if (direct_by_bio) {
+		flight->found = of_call ? DIRECT : NOT_FOUND;
+		if (of_call) {
+			flight->file = key_of(of_call);
+			keep_name(&flight->file, of_call);
+			flight->offset = offset;
+		}
+		return;
+	}
+	flight->found = direct ? DIRECT : NOT_FOUND;
 	if (!direct)
 		return;
-	flight->found = DIRECT;
 	flight->file = direct->file;
 	keep_name(&flight->file, (struct inode *)direct->inode);
 	flight->offset = direct->offset;

@@ -333,7 +333,7 @@ static __always_inline u64 call_stage(struct pt_regs *regs, long id, u64 within)
 }
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
+int WHOLE_PROG(syscall_enter, struct pt_regs *regs, long id)
 {
 	if (gate != OPEN)
 		return 0;
@@ -354,7 +354,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
+int WHOLE_PROG(syscall_exit, struct pt_regs *regs, long result)
 {
 	if (gate != OPEN)
 		return 0;

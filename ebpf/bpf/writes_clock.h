@@ -32,20 +32,25 @@ static __always_inline void advance(struct clock *clock, u64 owner, u64 stage, u
 	ADD(clock->version, 1);
 }
 
-/* Its times now. Read up to four times while another CPU changes it; the last read is used even so. */
+/* Its times now; whether no other CPU changed it meanwhile. */
+static __always_inline bool reads_whole(struct clock *clock, u64 now, u64 *into)
+{
+	u64 version = *(volatile u64 *)&clock->version;
+	u64 since = *(volatile u64 *)&clock->since;
+	u64 slot = slot_of(*(volatile u64 *)&clock->stage);
+	for (int i = 0; i < STAGES; i++)
+		into[i] = *(volatile u64 *)&clock->ns[i];
+	if (since && now > since)
+		into[slot] += now - since;
+	return !(version & 1) && version == *(volatile u64 *)&clock->version;
+}
+
+/* Its times now. Read up to four times while another CPU changes it; the last read is used even so. No loop of loops:
+ * Linux 6.1 refuses one that its compiler lets begin in the middle. */
 static __always_inline void read_clock(struct clock *clock, u64 now, u64 *into)
 {
-	for (int attempt = 0; attempt < 4; attempt++) {
-		u64 version = *(volatile u64 *)&clock->version;
-		u64 since = *(volatile u64 *)&clock->since;
-		u64 slot = slot_of(*(volatile u64 *)&clock->stage);
-		for (int i = 0; i < STAGES; i++)
-			into[i] = *(volatile u64 *)&clock->ns[i];
-		if (since && now > since)
-			into[slot] += now - since;
-		if (!(version & 1) && version == *(volatile u64 *)&clock->version)
-			return;
-	}
+	if (!reads_whole(clock, now, into) && !reads_whole(clock, now, into) && !reads_whole(clock, now, into))
+		reads_whole(clock, now, into);
 }
 
 /* The thread's stage is another from now on, and its queue's clock goes with it where it leads. */

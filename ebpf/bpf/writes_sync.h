@@ -37,7 +37,7 @@ static __always_inline void end_sync(struct thread *thread, u64 task, u64 now)
 }
 
 SEC("tp_btf/block_bio_queue")
-int BPF_PROG(bio_queue, struct bio *bio)
+int WHOLE_PROG(bio_queue, struct bio *bio)
 {
 	if (gate != OPEN)
 		return 0;
@@ -142,7 +142,7 @@ int BPF_PROG(journal_waking, struct task_struct *task)
 
 /* A request is its bios, and where it completes in parts the last one counts. */
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
+int WHOLE_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 {
 	struct bio *bio = rq->bio;
 	if (gate != OPEN || bytes < rq->__data_len)
@@ -156,7 +156,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 
 /* Of a device without requests. */
 SEC("tp_btf/block_bio_complete")
-int BPF_PROG(bio_complete, struct request_queue *queue, struct bio *bio)
+int WHOLE_PROG(bio_complete, struct request_queue *queue, struct bio *bio)
 {
 	if (gate == OPEN)
 		ended(bio);

@@ -18,7 +18,7 @@ use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, run_window, write_result};
 use crate::symbols::{self, Entries};
 
-skeleton!("probe");
+skeleton!("calls");
 
 /// Behind the name of what the compiler split off, which is reached by a jump or called by the rest, and of a second name.
 const NO_CALL: [&str; 3] = ["cold", "part", "localalias"];
@@ -52,7 +52,7 @@ struct Calls {
 }
 
 struct CallsCounter<'a, 'obj> {
-    skeleton: &'a skeleton::ProbeSkel<'obj>,
+    skeleton: &'a skeleton::CallsSkel<'obj>,
     calls: u64,
 }
 
@@ -116,14 +116,13 @@ fn attached<'obj>(
     storage: &'obj mut MaybeUninit<OpenObject>,
     places: &[Entries],
     multi: bool,
-) -> Result<(skeleton::ProbeSkel<'obj>, Vec<Link>), Failure> {
-    let mut open = skeleton::ProbeSkelBuilder::default().open(storage).or_refused()?;
-    open.progs.try_uprobe.set_autoload(true);
+) -> Result<(skeleton::CallsSkel<'obj>, Vec<Link>), Failure> {
+    let mut open = skeleton::CallsSkelBuilder::default().open(storage).or_refused()?;
     if multi {
-        open.progs.try_uprobe.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+        open.progs.entry.set_attach_type(ProgramAttachType::TraceUprobeMulti);
     }
     let skeleton = open.load().or_refused()?;
-    let program = &skeleton.progs.try_uprobe;
+    let program = &skeleton.progs.entry;
     let mut links = Vec::new();
     for Entries { pid, file, offsets, .. } in places {
         // Two names of one function are one place.

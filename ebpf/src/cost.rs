@@ -97,6 +97,36 @@ pub struct ProgramCost {
     pub missed: u64,
 }
 
+/// The end of the name of a program that does what another one has left out (`bpf/requests.h`).
+pub const AGAIN: &str = "_again";
+
+/// Events that no program has seen, at most: of two on the same event, no more than either has missed.
+pub fn missed_events(costs: &[ProgramCost]) -> u64 {
+    let second = |name: &str| costs.iter().find(|cost| cost.name.strip_suffix(AGAIN) == Some(name));
+    let first = costs.iter().filter(|cost| !cost.name.ends_with(AGAIN));
+    first.map(|one| second(&one.name).map_or(one.missed, |again| one.missed.min(again.missed))).sum()
+}
+
+/// Runs of an object's programs that the kernel left out in a window, for those that nothing else is accounted of.
+#[derive(Default)]
+pub struct MissedRuns {
+    before: u64,
+}
+
+impl MissedRuns {
+    pub fn open(&mut self, object: &libbpf_rs::Object) {
+        self.before = missed(object).unwrap_or(0);
+    }
+
+    pub fn until_now(&self, object: &libbpf_rs::Object) -> Result<u64, Failure> {
+        Ok(missed(object)? - self.before)
+    }
+}
+
+fn missed(object: &libbpf_rs::Object) -> Result<u64, Failure> {
+    Ok(missed_events(&program_costs(object)?))
+}
+
 /// The account of every loaded program of an object.
 fn program_costs(object: &libbpf_rs::Object) -> Result<Vec<ProgramCost>, Failure> {
     let mut costs = Vec::new();
@@ -124,4 +154,18 @@ fn program_costs(object: &libbpf_rs::Object) -> Result<Vec<ProgramCost>, Failure
         });
     }
     Ok(costs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_missed_where_both_of_its_programs_missed_it() {
+        let cost = |name: &str, missed| ProgramCost { name: name.to_owned(), runs: 0, ns: 0, missed };
+        let pairs =
+            [cost("io_start", 78), cost("io_start_again", 1), cost("io_done_again", 9), cost("io_done", 0)];
+        assert_eq!(missed_events(&pairs), 1);
+        assert_eq!(missed_events(&[cost("rq_merge", 2), cost("io_done", 3)]), 5);
+    }
 }

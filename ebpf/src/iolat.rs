@@ -10,14 +10,15 @@ use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
-use crate::cost::{Accounting, ProgramCost};
+use crate::cost::{Accounting, ProgramCost, missed_events};
 use crate::device::{Device, DiskWindow, GateEdges};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
-use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
+use crate::kernel_flags::{Events, RequestFlags, kernel_btf};
 use crate::layout::{entries_of_cpus, names, plain};
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
-use crate::targets::{TargetOptions, with_start_times};
+use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use observer::Failure;
 use observer::clock::now_ns;
 use skeleton::types::{kind, kind_sum, operation as Operation, stage as Stage};
@@ -44,9 +45,6 @@ pub struct IolatOptions {
     /// Milliseconds of one slice of the series by time
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(10..))]
     slice_ms: u64,
-    /// How requests are followed; `auto` takes the first that this kernel and device allow
-    #[arg(long, value_enum, default_value = "auto", hide = true)]
-    follow: Follow,
     /// Entries of the map of requests in flight, to see it overflow
     #[arg(long, hide = true)]
     map_entries: Option<u32>,
@@ -55,31 +53,38 @@ pub struct IolatOptions {
 }
 
 /// Which events a request or bio is followed by.
-#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq)]
 enum Follow {
-    Auto,
     Request,
-    Insert,
+    Getrq,
     Bio,
 }
 
 impl Follow {
+    fn of(bio_based: bool, events: Events) -> Self {
+        match (bio_based, events.io_start) {
+            (true, _) => Self::Bio,
+            (false, true) => Self::Request,
+            (false, false) => Self::Getrq,
+        }
+    }
+
     fn programs(self) -> &'static [&'static str] {
         match self {
-            Self::Auto | Self::Request => &["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"],
-            Self::Insert => &["rq_insert", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"],
+            Self::Request => &["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"],
+            Self::Getrq => &["got_request", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"],
             Self::Bio => &["bio_queue", "bio_complete"],
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Self::Auto | Self::Request => {
+            Self::Request => {
                 "tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as /proc/diskstats counts them"
             }
-            Self::Insert => {
-                "tp_btf block_rq_insert, block_rq_issue, block_rq_complete (this kernel has no block_io_start): the \
-                 queue begins where the request enters the scheduler, and the owner is who brought it there"
+            Self::Getrq => {
+                "tp_btf block_getrq, block_rq_issue, block_rq_complete (before Linux 6.5 there is no block_io_start): \
+                 whole requests, as /proc/diskstats counts them"
             }
             Self::Bio => {
                 "tp_btf block_bio_queue, block_bio_complete: this device has no requests, so queue and device are \
@@ -185,54 +190,63 @@ pub fn run(options: &IolatOptions) -> Result<(), Failure> {
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
     let flags = RequestFlags::of(&btf);
-    let ways: &[Follow] = match options.follow {
-        Follow::Auto if device.bio_based => &[Follow::Bio],
-        Follow::Auto => &[Follow::Request, Follow::Insert],
-        Follow::Request => &[Follow::Request],
-        Follow::Insert => &[Follow::Insert],
-        Follow::Bio => &[Follow::Bio],
-    };
-    if ways != [Follow::Bio] {
-        must_hand_over_requests(&btf)?;
-    }
-    let mut refused = None;
-    for way in ways {
-        let mut storage = MaybeUninit::uninit();
-        let loaded = load(options, &device, &flags, *way, &mut storage);
-        match loaded {
-            Ok(mut skeleton) => {
-                options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
-                return measure(options, &device, &flags, *way, &mut skeleton);
-            }
-            // The first way is the one whose refusal says most.
-            Err(failure) => refused = refused.or(Some(failure)),
-        }
-    }
-    Err(refused.expect("there is at least one way"))
+    let events = Events::of_this_kernel()?;
+    let way = Follow::of(device.bio_based, events);
+    events.must_tell_partitions(&device)?;
+    let mut storage = MaybeUninit::uninit();
+    let open = opened(options, &device, &flags, way, &mut storage)?;
+    let mut skeleton = needs::load("iolat", open, skeleton::OBJECT)?;
+    skeleton.attach().or_refused()?;
+    options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
+    measure(options, &device, &flags, way, &mut skeleton)
 }
 
-fn load<'obj>(
+fn opened<'obj>(
     options: &IolatOptions,
     device: &Device,
     flags: &RequestFlags,
     way: Follow,
     storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
-) -> Result<skeleton::IolatSkel<'obj>, Failure> {
+) -> Result<skeleton::OpenIolatSkel<'obj>, Failure> {
     let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
     let rodata = constants!(open, 0);
     rodata.device_major = device.major;
     rodata.device_minor = device.minor;
     rodata.device_is_partition = u32::from(device.partition);
     rodata.flush_sequence = flags.flush_sequence;
-    rodata.issue_begins = u32::from(way == Follow::Insert);
+    rodata.by_first_bio = u32::from(way == Follow::Getrq);
+    rodata.queue_comes_first = u32::from(Events::of_this_kernel()?.queue_comes_first);
+    rodata.issue_begins = rodata.by_first_bio;
     if let Some(entries) = options.map_entries {
         open.maps.flights.set_max_entries(entries).or_refused()?;
         open.maps.kinds.set_max_entries(entries).or_refused()?;
     }
-    options.targets.choose_programs(open.open_object_mut(), |name| way.programs().contains(&name));
-    let mut skeleton = open.load().or_refused()?;
-    skeleton.attach().or_refused()?;
-    Ok(skeleton)
+    let preemptible = Events::of_this_kernel()?.preemptible;
+    choose_programs(open.open_object_mut(), options.targets.children, preemptible, |name| {
+        way.programs().contains(&name)
+    });
+    Ok(open)
+}
+
+/// Of disks and of devices without requests, all programs.
+pub fn trial(trial: &mut Trial) {
+    for (name, bio_based) in [("requests", false), ("bios", true)] {
+        let mut storage = MaybeUninit::uninit();
+        let opened = open_for_trial(&mut storage, bio_based);
+        trial.way("iolat", name, opened, skeleton::OBJECT);
+    }
+}
+
+fn open_for_trial(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+    bio_based: bool,
+) -> Result<skeleton::OpenIolatSkel<'_>, Failure> {
+    let events = Events::of_this_kernel()?;
+    let way = Follow::of(bio_based, events);
+    let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
+    constants!(open, 0).by_first_bio = u32::from(way == Follow::Getrq);
+    choose_programs(open.open_object_mut(), true, events.preemptible, |name| way.programs().contains(&name));
+    Ok(open)
 }
 
 fn measure(
@@ -264,7 +278,7 @@ fn measure(
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(tallied.iter().copied()).collect();
     let mut facts: BTreeMap<_, _> = FACTS.into_iter().zip(tallied[LOSSES.len()..].iter().copied()).collect();
     let costs = accounting.costs(skeleton.object(), requests_in(&rows))?;
-    losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
+    losses.insert("missed", missed_events(&costs));
     if let Some(bss) = skeleton.maps.bss_data.as_deref() {
         losses.insert("lost_process", bss.targets_lost);
         facts.insert("processes_ended", bss.targets_ended);

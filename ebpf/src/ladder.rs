@@ -9,17 +9,19 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
+use crate::cost::MissedRuns;
 use crate::histogram::read_counts;
 use crate::layout::names;
 use crate::life::{Ended, Life};
+use crate::needs::{self, Trial};
 use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, constants, run_window, write_result};
+use crate::session::{Counting, begin_requests, constants, run_window, write_result};
 use crate::symbols::Function;
-use crate::uprobes::{self, Trap};
+use crate::uprobes::{self, Trap, Way};
 use disk::FollowedDisk;
 use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
@@ -89,6 +91,7 @@ struct LadderCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::LadderSkel<'obj>,
     opened: Disks,
     closed: Disks,
+    missed: MissedRuns,
     life: Life<'a>,
 }
 
@@ -96,6 +99,7 @@ impl Counting for LadderCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         if open {
             self.opened = disks();
+            self.missed.open(self.skeleton.object());
         }
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.gate = i32::from(open);
@@ -112,6 +116,24 @@ impl Counting for LadderCounter<'_, '_> {
     }
 }
 
+/// All programs, for queries and the file reader.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = open_for_trial(&mut storage);
+    trial.way("ladder", "", opened, skeleton::OBJECT);
+}
+
+fn open_for_trial(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+) -> Result<skeleton::OpenLadderSkel<'_>, Failure> {
+    let mut open = skeleton::LadderSkelBuilder::default().open(storage).or_refused()?;
+    let rodata = constants!(open, 0);
+    (rodata.with_query, rodata.with_reader) = (1, 1);
+    begin_requests!(open);
+    uprobes::watch!(open, Way::PLAIN, &[], ["query", "reader"]);
+    Ok(open)
+}
+
 /// Follows queries for the window and writes the JSON.
 pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -126,11 +148,12 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     rodata.with_reader = i32::from(with_reader);
     rodata.read_calls = if plan.is_some() { READ_CALLS } else { FILE_CALLS };
     rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
+    begin_requests!(open);
     if let Some(plan) = &plan {
         let names = if with_reader { &["query", "reader"][..] } else { &["query"] };
         uprobes::watch!(open, plan.way, &plan.query, names);
     }
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("ladder", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     let _links = match &plan {
         Some(plan) => plan.attach(&mut skeleton, options.pid)?,
@@ -141,13 +164,18 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         skeleton: &mut skeleton,
         opened: Disks::new(),
         closed: Disks::new(),
+        missed: MissedRuns::default(),
         life: Life::new(&process, plan.is_some()),
     };
     let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
     let ended = counter.life.ended();
+    let missed = counter.missed.until_now(counter.skeleton.object())?;
     let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let rows = rows::read(&skeleton)?;
+    let mut losses: BTreeMap<_, _> =
+        LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect();
+    losses.insert("missed", missed);
     let ladder = Ladder {
         schema: crate::SCHEMA,
         backend: "co-re",
@@ -186,7 +214,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
             parts,
         }),
         device,
-        losses: LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect(),
+        losses,
         ended,
     };
     write_result(&options.window, &ladder)

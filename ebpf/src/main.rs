@@ -11,6 +11,9 @@ macro_rules! skeleton {
         #[allow(clippy::all, clippy::pedantic, dead_code, non_camel_case_types, unused_imports)]
         mod skeleton {
             include!(concat!(env!("OUT_DIR"), "/", $name, ".skel.rs"));
+
+            /// The object's bytes.
+            pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"));
         }
     };
 }
@@ -27,8 +30,8 @@ mod kernel_flags;
 mod ladder;
 mod layout;
 mod life;
+mod needs;
 mod offcpu;
-mod probe;
 mod queries;
 mod records;
 mod refusal;
@@ -48,12 +51,15 @@ const SCHEMA: u32 = 1;
 struct Arguments {
     #[command(subcommand)]
     program: Program,
+    /// Load the programs that this kernel would need, to test them on another one
+    #[arg(long, global = true, hide = true)]
+    as_on: Option<kernel_flags::Kernel>,
 }
 
 #[derive(Subcommand)]
 enum Program {
-    /// Says which kinds of program this kernel lets us load and attach, each by trying
-    Probe,
+    /// Says which instruments a kernel can run, each by loading its programs
+    Needs(needs::NeedsOptions),
     /// Calls of a function by some processes: its entries alone
     Calls(calls::CallsOptions),
     /// IO latency of one block device: queue and device, the process and everybody else
@@ -75,8 +81,9 @@ enum Program {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     refusal::keep_libbpf_words();
-    let done = match arguments.program {
-        Program::Probe => probe::run(),
+    let pretended = arguments.as_on.map_or(Ok(()), kernel_flags::pretend);
+    let done = pretended.and_then(|()| match arguments.program {
+        Program::Needs(options) => needs::run(&options),
         Program::Calls(options) => calls::run(&options),
         Program::Iolat(options) => iolat::run(&options),
         Program::Ladder(options) => ladder::run(&options),
@@ -85,7 +92,7 @@ fn main() -> ExitCode {
         Program::Runqlat(options) => runqlat::run(&options),
         Program::Whose(options) => whose::run(&options),
         Program::Writes(options) => writes::run(&options),
-    };
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

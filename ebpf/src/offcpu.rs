@@ -14,12 +14,13 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use clap::Args;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use perfdata::writer::{Recording, Sample};
 use recording::{Kernel, Mapping, Modules};
 use serde::Serialize;
 
 use crate::layout::{entries, names};
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
 use account::{Life, Row, Window};
@@ -139,6 +140,21 @@ impl Counting for OffcpuCounter<'_, '_> {
     }
 }
 
+/// All programs, with the stacks of who wakes.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = open_for_trial(&mut storage);
+    trial.way("offcpu", "", opened, skeleton::OBJECT);
+}
+
+fn open_for_trial(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+) -> Result<skeleton::OpenOffcpuSkel<'_>, Failure> {
+    let mut open = skeleton::OffcpuSkelBuilder::default().open(storage).or_refused()?;
+    constants!(open, 0).with_waker = 1;
+    Ok(open)
+}
+
 /// Counts for the window and writes the JSON, and the recording where one is wanted.
 pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -159,7 +175,7 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
         open.maps.stacks.set_max_entries(entries).or_refused()?;
     }
     let kernel = Kernel::running();
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("offcpu", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     process.must_be_alive()?;
     let attached = tasks::tasks(&process).into_iter();

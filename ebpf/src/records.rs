@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder};
 use recording::Kernel;
 use serde::Serialize;
@@ -24,11 +24,12 @@ use serde::Serialize;
 use crate::histogram::Histogram;
 use crate::layout::{entries, names};
 use crate::life::{Ended, Life};
+use crate::needs::{self, Trial};
 use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
 use crate::queries::{FILE_CALLS, Queries, READ, READ_CALLS};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, constants, run_window, write_result, write_whole};
+use crate::session::{Counting, begin_requests, constants, run_window, write_result, write_whole};
 use crate::symbols::{Function, Rules};
 use crate::uprobes::{self, Trap, Way};
 use counter::{LINGER_STEP, RecordsCounter};
@@ -91,6 +92,23 @@ struct QueryRecords {
     ended: Ended,
 }
 
+/// All programs, for queries that are functions.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = open_for_trial(&mut storage);
+    trial.way("records", "", opened, skeleton::OBJECT);
+}
+
+fn open_for_trial(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+) -> Result<skeleton::OpenRecordsSkel<'_>, Failure> {
+    let mut open = skeleton::RecordsSkelBuilder::default().open(storage).or_refused()?;
+    constants!(open, 0);
+    begin_requests!(open);
+    uprobes::watch!(open, Way::PLAIN, &[], ["query"]);
+    Ok(open)
+}
+
 /// Follows queries for the window; writes the records, the stacks of their waits and the JSON.
 pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -115,10 +133,11 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         open.maps.ring.set_max_entries(bytes).or_refused()?;
     }
     open.progs.syscall_exit.set_autoload(calls_are_queries);
+    begin_requests!(open);
     if !calls_are_queries {
         uprobes::watch!(open, way, &query, ["query"]);
     }
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("records", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     let links = uprobes::attach(skeleton.object_mut(), "query", way, options.pid, &query)?;
     let samples = Samples::begin(&skeleton.progs.sample_running)?;
@@ -151,6 +170,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let (still_open, lingered) =
         counter.linger(Duration::try_from_secs_f64(options.linger).unwrap_or_default())?;
     counter.gate(gate_state::SHUT);
+    let missed = counter.missed.until_now(counter.skeleton.object())?;
     drop((links, samples));
     // A program that was preempted continues when its thread has a CPU again.
     thread::sleep(LINGER_STEP);
@@ -171,6 +191,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     })?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let mut losses: BTreeMap<&'static str, u64> = LOSSES.into_iter().zip(bss.losses).collect();
+    losses.insert("missed", missed);
     losses.insert("lost_memory", received.lost);
     losses.insert(
         "unread",

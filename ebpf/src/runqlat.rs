@@ -5,11 +5,12 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use clap::Args;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::{Histogram, read_rows};
 use crate::layout::names;
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use observer::{Failure, Process};
@@ -55,16 +56,31 @@ impl Counting for RunqlatCounter<'_, '_> {
     }
 }
 
+/// All programs.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = opened(&mut storage, 0);
+    trial.way("runqlat", "", opened, skeleton::OBJECT);
+}
+
+fn opened(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+    pid: u32,
+) -> Result<skeleton::OpenRunqlatSkel<'_>, Failure> {
+    let mut open = skeleton::RunqlatSkelBuilder::default().open(storage).or_refused()?;
+    constants!(open, pid);
+    Ok(open)
+}
+
 /// Counts for the window and writes the JSON.
 pub fn run(options: &RunqlatOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::RunqlatSkelBuilder::default().open(&mut storage).or_refused()?;
-    constants!(open, process.pid());
+    let mut open = opened(&mut storage, process.pid())?;
     if let Some(entries) = options.map_entries {
         open.maps.threads.set_max_entries(entries).or_refused()?;
     }
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("runqlat", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     process.must_be_alive()?;
     let (start_ns, end_ns) =

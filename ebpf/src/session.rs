@@ -98,7 +98,24 @@ macro_rules! constants {
         rodata.pidns_dev = pidns_dev;
         rodata.pidns_ino = pidns_ino;
         rodata.target_tgid = $pid;
+        let events = $crate::kernel_flags::Events::of_this_kernel()?;
+        rodata.switch_has_state = u32::from(events.switch_has_state);
+        rodata.preemptible = u32::from(events.preemptible);
         rodata
     }};
 }
 pub(crate) use constants;
+
+/// Of an open skeleton the program that begins requests where this kernel does (`bpf/first_bio.h`): `io_start` or
+/// `got_request`.
+macro_rules! begin_requests {
+    ($open:expr) => {{
+        let events = $crate::kernel_flags::Events::of_this_kernel()?;
+        let rodata = $open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+        rodata.by_first_bio = u32::from(!events.io_start);
+        rodata.queue_comes_first = u32::from(events.queue_comes_first);
+        $open.progs.io_start.set_autoload(events.io_start);
+        $open.progs.got_request.set_autoload(!events.io_start);
+    }};
+}
+pub(crate) use begin_requests;

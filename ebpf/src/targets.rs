@@ -6,6 +6,7 @@ use std::fs;
 use clap::Args;
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
+use crate::cost::AGAIN;
 use crate::io_group::io_group;
 use crate::refusal::OrRefused;
 use observer::{Failure, Process};
@@ -45,18 +46,6 @@ impl TargetOptions {
         Ok(found.into_iter().collect())
     }
 
-    /// Loads, of an object's programs, those that keep the set, and those by whose name `wanted` says so.
-    pub fn choose_programs(&self, object: &mut OpenObject, wanted: impl Fn(&str) -> bool) {
-        for mut program in object.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            program.set_autoload(match name.as_str() {
-                "target_exits" => true,
-                "target_forks" => self.children,
-                name => wanted(name),
-            });
-        }
-    }
-
     /// Puts the processes into the programs' set. The programs are attached already, so that none that ends is missed;
     /// one whose number was given to another process since `processes` is refused.
     pub fn enter(
@@ -78,6 +67,24 @@ impl TargetOptions {
             }
         }
         Ok(())
+    }
+}
+
+/// Loads, of an object's programs, those that keep the set of processes, and those by whose name `wanted` says so, with their
+/// second ones where the kernel may preempt them.
+pub fn choose_programs(
+    object: &mut OpenObject,
+    children: bool,
+    preemptible: bool,
+    wanted: impl Fn(&str) -> bool,
+) {
+    for mut program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(match name.as_str() {
+            "target_exits" => true,
+            "target_forks" => children,
+            name => name.strip_suffix(AGAIN).map_or_else(|| wanted(name), |name| preemptible && wanted(name)),
+        });
     }
 }
 

@@ -40,6 +40,11 @@ pub struct Way {
     multi: bool,
 }
 
+impl Way {
+    /// The one that each kernel has.
+    pub const PLAIN: Self = Self { trampolines: false, multi: false };
+}
+
 /// What one trap costs the function's caller, in ns: measured with empty programs on a function of ours.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Trap {

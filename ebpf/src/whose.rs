@@ -12,19 +12,21 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use libbpf_rs::btf::types::Struct;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use observer::{Failure, Process};
 use recording::{Kernel, Mapping, Modules};
 use serde::Serialize;
 
-use crate::cost::{Accounting, ProgramCost};
+use crate::cost::{Accounting, ProgramCost, missed_events};
 use crate::device::{Device, DiskWindow, GateEdges};
-use crate::kernel_flags::{RequestFlags, has_event, kernel_btf};
+use crate::kernel_flags::{Events, RequestFlags, kernel_btf};
 use crate::layout::{entries, names, plain};
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
-use crate::targets::{TargetOptions, with_start_times};
+use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use requests::{EndedRequests, OperationTotal, SeenFile, SeenThread};
 
 skeleton!("whose");
@@ -44,6 +46,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 const EMPTY_EVERY: Duration = Duration::from_millis(50);
 
 const BY_REQUESTS: [&str; 5] = ["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"];
+const BY_GETRQ: [&str; 5] = ["got_request", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"];
 const BY_BIOS: [&str; 2] = ["bio_queue", "bio_complete"];
 
 #[derive(Args)]
@@ -77,7 +80,7 @@ pub struct WhoseOptions {
 struct TracedRequests<'a> {
     schema: u32,
     backend: &'static str,
-    how: &'static str,
+    how: String,
     device: Device,
     pids: &'a [u32],
     children: bool,
@@ -131,14 +134,12 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
-    if !device.bio_based && !has_event(&btf, "block_io_start") {
-        return Err(Failure::host("this kernel has no event block_io_start")
-            .meaning(
-                "it is older than Linux 6.5: where a request is sent, and by whom, cannot be seen by `whose`",
-            )
-            .mend("ioflame ebpf iolat   (it needs Linux 5.12)"));
-    }
-    let direct = has_event(&btf, "iomap_dio_rw_begin");
+    let events = Events::of_this_kernel()?;
+    events.must_tell_partitions(&device)?;
+    let direct = DirectCalls {
+        have_event: events.direct_calls,
+        are_known: btf.type_by_name::<Struct>("iomap_dio").is_some(),
+    };
     let flags = RequestFlags::of(&btf);
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::WhoseSkelBuilder::default().open(&mut storage).or_refused()?;
@@ -149,6 +150,9 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     rodata.flush_sequence = flags.flush_sequence;
     rodata.meta_flag = flags.masks().get("meta").copied().unwrap_or(0);
     rodata.swap_flag = flags.masks().get("swap").copied().unwrap_or(0);
+    rodata.direct_by_bio = u32::from(!direct.have_event);
+    rodata.by_first_bio = u32::from(!events.io_start && !device.bio_based);
+    rodata.queue_comes_first = u32::from(events.queue_comes_first);
     rodata.page_shift = page_size().trailing_zeros();
     rodata.stack_each_read = options.reasons;
     rodata.stack_each_other = options.reasons.div_ceil(OTHERS_MORE_OFTEN);
@@ -156,27 +160,60 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
         open.maps.records.set_max_entries(entries).or_refused()?;
         open.maps.names.set_max_entries(entries).or_refused()?;
     }
-    let programs: &[&str] = if device.bio_based { &BY_BIOS } else { &BY_REQUESTS };
-    options.targets.choose_programs(open.open_object_mut(), |name| {
-        if name == "direct_begins" { direct } else { programs.contains(&name) }
+    let programs = programs(device.bio_based, events);
+    choose_programs(open.open_object_mut(), options.targets.children, events.preemptible, |name| {
+        if name == "direct_begins" { direct.have_event } else { programs.contains(&name) }
     });
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("whose", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
     measure(options, &device, &flags, direct, &mut skeleton)
+}
+
+/// Those that follow requests where this kernel lets us.
+fn programs(bio_based: bool, events: Events) -> &'static [&'static str] {
+    match (bio_based, events.io_start) {
+        (true, _) => &BY_BIOS,
+        (false, true) => &BY_REQUESTS,
+        (false, false) => &BY_GETRQ,
+    }
+}
+
+/// Of disks and of devices without requests, all programs.
+pub fn trial(trial: &mut Trial) {
+    for (name, bio_based) in [("requests", false), ("bios", true)] {
+        let mut storage = MaybeUninit::uninit();
+        let opened = open_for_trial(&mut storage, bio_based);
+        trial.way("whose", name, opened, skeleton::OBJECT);
+    }
+}
+
+fn open_for_trial(
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+    bio_based: bool,
+) -> Result<skeleton::OpenWhoseSkel<'_>, Failure> {
+    let events = Events::of_this_kernel()?;
+    let mut open = skeleton::WhoseSkelBuilder::default().open(storage).or_refused()?;
+    constants!(open, 0).by_first_bio = u32::from(!events.io_start && !bio_based);
+    let programs = programs(bio_based, events);
+    choose_programs(open.open_object_mut(), true, events.preemptible, |name| {
+        if name == "direct_begins" { events.direct_calls } else { programs.contains(&name) }
+    });
+    Ok(open)
 }
 
 fn measure(
     options: &WhoseOptions,
     device: &Device,
     flags: &RequestFlags,
-    direct: bool,
+    direct: DirectCalls,
     skeleton: &mut skeleton::WhoseSkel,
 ) -> Result<(), Failure> {
     let accounting = Accounting::begin(skeleton.object())?;
     let process = options.recording.as_ref().map(|_| Process::open(options.targets.pids[0])).transpose()?;
     let mut code = process.as_ref().map(MappedCode::of);
-    let ended = RefCell::new(EndedRequests::new(options.most));
+    let preflush = flags.masks().get("preflush").copied().unwrap_or(0);
+    let ended = RefCell::new(EndedRequests::new(options.most, preflush));
     let ((start_ns, end_ns), diskstats, accounting) = {
         let mut builder = RingBufferBuilder::new();
         let keep = |bytes: &[u8]| {
@@ -208,13 +245,14 @@ fn measure(
     let mut facts: BTreeMap<_, _> =
         FACTS.into_iter().zip(bss.tallies[LOSSES.len()..].iter().copied()).collect();
     let costs = accounting.costs(skeleton.object(), ended.seen())?;
-    losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
+    losses.insert("missed", missed_events(&costs));
     losses.insert("lost_process", bss.targets_lost);
     losses.insert("not_kept", ended.not_kept);
     facts.insert("processes_ended", bss.targets_ended);
     // Under way when the window closed; on an idle device, requests whose end was never seen.
     facts.insert("unfinished", maps.flights.keys().count() as u64);
-    facts.insert("direct_calls_seen", u64::from(direct));
+    facts.insert("flushing_writes", ended.flushing_writes);
+    facts.insert("direct_calls_seen", u64::from(direct.are_seen()));
     write_whole(&options.rows, |path| fs::write(path, &ended.rows))?;
     if let (Some(path), Some(code)) = (&options.recording, &code) {
         let stacks = entries(&maps.stacks)?.into_iter().collect();
@@ -227,7 +265,7 @@ fn measure(
     let result = TracedRequests {
         schema: crate::SCHEMA,
         backend: "co-re",
-        how: how(device.bio_based, direct),
+        how: how(device.bio_based, Events::of_this_kernel()?.io_start, direct),
         device: device.clone(),
         pids: &options.targets.pids,
         children: options.targets.children,
@@ -250,21 +288,39 @@ fn measure(
     write_result(&options.window, &result)
 }
 
-fn how(bio_based: bool, direct: bool) -> &'static str {
-    match (bio_based, direct) {
-        (false, true) => "tp_btf block_io_start, block_rq_issue, block_io_done, iomap_dio_rw_begin",
-        (false, false) => {
-            "tp_btf block_io_start, block_rq_issue, block_io_done; this kernel does not show the files of direct IO"
-        }
-        (true, true) => {
-            "tp_btf block_bio_queue, block_bio_complete, iomap_dio_rw_begin: this device has no requests, so queue and \
-             device are one, and a bio is counted where diskstats counts a request"
-        }
-        (true, false) => {
-            "tp_btf block_bio_queue, block_bio_complete: this device has no requests, and this kernel does not show the \
-             files of direct IO"
-        }
+/// How the file of direct IO can be found on this kernel.
+#[derive(Clone, Copy)]
+struct DirectCalls {
+    /// An event tells of each (Linux 6.6).
+    have_event: bool,
+    /// Their structure is, which the bios that they make point to.
+    are_known: bool,
+}
+
+impl DirectCalls {
+    fn are_seen(self) -> bool {
+        self.have_event || self.are_known
     }
+}
+
+fn how(bio_based: bool, io_start: bool, direct: DirectCalls) -> String {
+    let events = match (bio_based, io_start) {
+        (true, _) => "block_bio_queue, block_bio_complete",
+        (false, true) => "block_io_start, block_rq_issue, block_io_done",
+        (false, false) => "block_getrq, block_rq_issue, block_rq_complete",
+    };
+    let mut how = format!("tp_btf {events}");
+    if direct.have_event {
+        how += ", iomap_dio_rw_begin";
+    }
+    if bio_based {
+        how += ": this device has no requests, so queue and device are one, and a bio is counted where diskstats \
+                counts a request";
+    }
+    if !direct.are_seen() {
+        how += "; this kernel does not show the files of direct IO";
+    }
+    how
 }
 
 /// The mapped code of the process whose stacks are taken: at the beginning, and what was new at the end.

@@ -12,13 +12,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
+use crate::cost::MissedRuns;
 use crate::histogram::read_counts;
 use crate::kernel_flags::{RequestFlags, kernel_btf};
 use crate::layout::names;
 use crate::life::{Ended, Life};
+use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
 use crate::uprobes::{self, Trap, Way};
@@ -75,12 +77,13 @@ struct WriteLadder {
 
 struct WritesCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::WritesSkel<'obj>,
+    missed: MissedRuns,
     life: Life<'a>,
 }
 
 impl<'a, 'obj> WritesCounter<'a, 'obj> {
     fn new(skeleton: &'a mut skeleton::WritesSkel<'obj>, process: &'a Process) -> Self {
-        Self { skeleton, life: Life::new(process, true) }
+        Self { skeleton, missed: MissedRuns::default(), life: Life::new(process, true) }
     }
 
     fn gate(&mut self, state: Gate) {
@@ -92,6 +95,9 @@ impl<'a, 'obj> WritesCounter<'a, 'obj> {
 
 impl Counting for WritesCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
+        if open {
+            self.missed.open(self.skeleton.object());
+        }
         self.gate(if open { Gate::OPEN } else { Gate::SHUT });
         if !open {
             self.life.close();
@@ -104,6 +110,14 @@ impl Counting for WritesCounter<'_, '_> {
     }
 }
 
+/// All programs, with all stages.
+pub fn trial(trial: &mut Trial) {
+    let mut storage = MaybeUninit::uninit();
+    let opened = Process::open(std::process::id())
+        .and_then(|own| opened(&mut storage, &own, &plan::WritePlan::default(), Way::PLAIN, true));
+    trial.way("writes", "", opened, skeleton::OBJECT);
+}
+
 /// Follows writes for the window and writes the JSON.
 pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
@@ -113,16 +127,19 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let (pilot, full, notes) = pilot(options, &process, &plan, way, trap)?;
     let turns = turns::take(options.cost_turns, &process, &plan, way, full)?;
     let mut storage = MaybeUninit::uninit();
-    let mut skeleton = opened(&mut storage, &process, &plan, way, full)?.load().or_refused()?;
+    let mut skeleton = loaded(&mut storage, &process, &plan, way, full)?;
     let _links = attached(&mut skeleton, &plan, way, options.pid, full)?;
     process.must_be_alive()?;
     let uprobes = uprobes::returns_by(plan.left());
     let mut counter = WritesCounter::new(&mut skeleton, &process);
     let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
     let ended = counter.life.ended();
+    let missed = counter.missed.until_now(counter.skeleton.object())?;
     let roles = rows::read(&skeleton)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
+    let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(bss.losses).collect();
+    losses.insert("missed", missed);
     let ladder = WriteLadder {
         schema: crate::SCHEMA,
         backend: "co-re",
@@ -147,10 +164,20 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
         grouped: counters[Counter::GROUPED.0 as usize],
         group_sizes: rows::group_sizes(&skeleton)?,
         roles,
-        losses: LOSSES.into_iter().zip(bss.losses).collect(),
+        losses,
         ended,
     };
     write_result(&options.window, &ladder)
+}
+
+fn loaded<'obj>(
+    storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
+    process: &Process,
+    plan: &plan::WritePlan,
+    way: Way,
+    full: bool,
+) -> Result<skeleton::WritesSkel<'obj>, Failure> {
+    needs::load("writes", opened(storage, process, plan, way, full)?, skeleton::OBJECT)
 }
 
 /// The programs, with what they are to know of the process.
@@ -215,7 +242,7 @@ fn pilot(
     trap: Trap,
 ) -> Result<(WritePilot, bool, Vec<String>), Failure> {
     let mut storage = MaybeUninit::uninit();
-    let mut skeleton = opened(&mut storage, process, plan, way, false)?.load().or_refused()?;
+    let mut skeleton = loaded(&mut storage, process, plan, way, false)?;
     let links = plan.attach_writes(&mut skeleton, way, options.pid)?;
     let mut counter = WritesCounter::new(&mut skeleton, process);
     let begun = Instant::now();

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ground.results.metrics import window_metrics
 from ground.results.record import RunRecord
@@ -13,8 +13,7 @@ __all__ = ("Carried", "carried")
 _UNDISTURBED = 0.9
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(NamedTuple):
     """rate: its queries a second, of theirs; None where that is not known
 
     factor: from a time in the window to that of the plain ones; 1 where it is not carried over

@@ -91,6 +91,11 @@ class IoKind:
     count: Count
     total_ns: Count
 
+    @property
+    def flushes_and_writes(self) -> bool:
+        """It empties the device's cache, and then writes data."""
+        return self.operation == "write" and self.bytes > 0 and "preflush" in self.flags
+
 
 @dataclass(frozen=True)
 class IoSlice:

@@ -31,6 +31,8 @@ __all__ = (
 _WITHOUT_WORK = ("condition", "join", "futex", "sleep")
 # Beyond this the parts do not make up the whole, and something was not seen.
 _TOLERANCE = 0.02
+# What a thread's beginning and end may be off by, each.
+_EDGES_NS = 1_000_000
 # What its programs miss by their nature, as a share of all waits; an error above that.
 _BPFTRACE_LOSES = 0.1
 
@@ -142,18 +144,39 @@ class OffCpu:
     def off_ns(self) -> int:
         return sum(total.ns for total in self.states.values())
 
+    def _uneven_threads(self) -> list[tuple[float, str, int]]:
+        """Threads whose parts are not their whole, as (share, comm, tid), the most uneven first."""
+        # A sum that had no room is no thread's any more.
+        if self.losses.get("lost_sum"):
+            return []
+        lives: dict[int, list[Thread]] = {}
+        for thread in self.threads:
+            lives.setdefault(thread.tid, []).append(thread)
+        found = []
+        for tid, same in lives.items():
+            whole = sum(thread.life_ns for thread in same)
+            parts = sum(thread.ran_ns + sum(thread.off_ns.values()) for thread in same)
+            if abs(parts - whole) > max(_TOLERANCE * whole, _EDGES_NS):
+                found.append((parts / whole if whole else 0.0, same[-1].comm, tid))
+        return sorted(found, key=lambda one: -abs(one[0] - 1))
+
     def checks(self) -> Iterator[Check]:
         """What a reader must know before believing the figures."""
         if self.elapsed_ns == 0:
             yield Check("off-CPU: threads", Verdict.FAILED, "no threads", "the process ended before the window")
             return
         parts = (self.ran_ns + self.off_ns) / self.elapsed_ns
-        means = "" if abs(parts - 1) <= _TOLERANCE else "events were not seen: the figures are wrong"
+        words = f"{parts:.2%} of {self.elapsed_ns / 1e9:.3f} s in {len(self.threads)} threads"
+        uneven = self._uneven_threads()
+        if uneven:
+            share, comm, tid = uneven[0]
+            words += f"; {share:.2%} of {comm} ({tid})'s" + f", and {len(uneven) - 1} more" * (len(uneven) > 1)
+        sound = abs(parts - 1) <= _TOLERANCE and not uneven
         yield Check(
             "on-CPU + off-CPU",
-            Verdict.FAILED if means else Verdict.OK,
-            f"{parts:.2%} of {self.elapsed_ns / 1e9:.3f} s in {len(self.threads)} threads",
-            means,
+            Verdict.OK if sound else Verdict.FAILED,
+            words,
+            "" if sound else "events were not seen: the figures are wrong",
         )
         # Without a stack time is whole, and a switch-in that was missed is worked out.
         lost = {name: count for name, count in self.losses.items() if count and name not in ("no_stack", "missed_in")}

@@ -245,7 +245,7 @@ def tries_the_kernel(pid: int) -> bool:
     with contextlib.suppress(OSError):
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         # One that ends loses its memory, and its command line with it, before it closes its files.
-        return not command or b"probe" in command.split(b"\0")
+        return not command or b"needs" in command.split(b"\0")
     return True
 
 
@@ -325,7 +325,7 @@ def test_nothing_of_ours_is_left_when_ioflame_is_killed(
                 return bool(tracers(process.pid))
             if watcher == "hanging count":
                 return (tmp_path / "hung").exists()
-            # What tries the kernel before (`ioflame-ebpf probe`) has programs for a moment, too.
+            # What tries the kernel before (`ioflame-ebpf needs`) has programs for a moment, too.
             return bool(programs_of([pid for pid in descendants([watching.pid])[1:] if not tries_the_kernel(pid)]))
 
         until(lambda: list(tmp_path.glob(f"*/{Files.RECORD}")), watching)  # it has looked at the host

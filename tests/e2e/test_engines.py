@@ -56,7 +56,8 @@ def test_an_engine_is_profiled_by_our_client(engine: str, tmp_path: Path) -> Non
     assert all(weights[name] == 0 for name in never), weights
     assert weights["other"] < sum(weights.values()) * 0.6
     leaves = {row.name: row.weight for row in read_categories(run.directory, "leaf").rows}
-    assert 0 < leaves["client"] < sum(leaves.values()) / 4
+    # On a busy host none of its samples may be in a leaf of the client's own.
+    assert leaves["client"] < sum(leaves.values()) / 4
 
     if engine != "rocksdb":
         # Symbols and lock primitives are data of the engine: a query is followed from its first function on.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ebpf.observer import loader_binary
 from tests.ebpf.windows import Standin
 from tests.ebpf.writers import Writer, calls_of
 from tests.programs import FRAMES, compiled
@@ -262,3 +263,15 @@ def _run(*argv: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, done.stderr
     return done
+
+
+@pytest.fixture(params=["", "6.1", "7.0"])
+def kernels(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs for this kernel, and as they are loaded for others: without block_io_start; to be preempted."""
+    if not request.param:
+        return
+    binary, script = loader_binary(), tmp_path / "as-on" / "ioflame-ebpf"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {binary} "$@" --as-on {request.param}\n')
+    script.chmod(0o755)
+    monkeypatch.setattr("ebpf.observer.loader_binary", lambda: script)

@@ -15,9 +15,11 @@ from ebpf.ladder_bpftrace import decode as decode_ladder
 from ebpf.runqlat import decode as decode_run_queue
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
-from ground.results.io_latency import DiskWindow, IoLatency
+from ground.results.histogram import Histogram
+from ground.results.io_latency import DiskWindow, IoKind, IoLatency, IoRow
+from ground.results.off_cpu import OffCpu
 from ground.system.diskstats import DiskCount, DiskCounts, DiskStats
-from tests.viz.observers import io_latency
+from tests.viz.observers import io_latency, off_cpu
 
 
 def said(latency: IoLatency) -> dict[str, Check]:
@@ -55,7 +57,10 @@ def test_an_empty_result_and_one_without_the_process_fail() -> None:
         ({"no_start": 2}, "co-re", Verdict.NOTE),
         ({"no_start": 6, "no_end": 4}, "co-re", Verdict.WARN),
         ({"no_start": 11}, "co-re", Verdict.FAILED),
-        ({"missed": 1}, "co-re", Verdict.FAILED),
+        ({"missed": 1}, "co-re", Verdict.NOTE),
+        ({"missed": 1, "no_start": 9}, "co-re", Verdict.WARN),
+        ({"missed": 11}, "co-re", Verdict.FAILED),
+        ({"lost_start": 1}, "co-re", Verdict.FAILED),
         ({"missed": 50}, "bpftrace", Verdict.WARN),
         ({"missed": 51}, "bpftrace", Verdict.FAILED),
     ],
@@ -73,6 +78,22 @@ def test_what_was_traced_has_to_be_what_the_device_did() -> None:
     between = said(replace(io_latency(), diskstats=disk(400, 600)))["coverage"]
     assert between.value == "507 reads of 400 to 600 in diskstats"
     assert said(replace(io_latency(), diskstats=None))["coverage"].verdict is Verdict.NOTE
+
+
+def test_what_device_mapper_counts_twice_is_compared_as_it_counts() -> None:
+    found = io_latency()
+    writes = IoRow("write", "process", Histogram(), Histogram(), replace(found.rows[0].total, count=45))
+    flushing = IoKind("write", ["sync", "fua", "preflush"], 4096, "process", 5, 10)
+    empty = IoKind("write", ["sync", "preflush"], 0, "process", 9, 10)
+    counted = DiskCounts(DiskCount(507, 0, 8 * 507, 74), DiskCount(50, 0, 400), DiskCount(), DiskCount())
+    found = replace(
+        found, rows=[*found.rows, writes], kinds=[*found.kinds, flushing, empty], diskstats=DiskWindow(counted, counted)
+    )
+    plain = said(found)["coverage"]
+    assert plain.value == "507 reads of 507, 45 writes of 50 in diskstats"
+    mapped = said(replace(found, device=replace(found.device, name="dm-3")))["coverage"]
+    assert mapped.verdict is Verdict.OK
+    assert mapped.value.startswith("507 reads of 507, 50 writes of 50 in diskstats (of the writes, 5 that flush first")
 
 
 def test_the_mean_of_two_clocks_is_compared_where_there_are_reads_enough() -> None:
@@ -153,3 +174,26 @@ def test_a_device_is_known_by_its_number() -> None:
         assert (sectors is not None) == device.partition and (sectors is None or sectors[0] < sectors[1])
         counted = disk_counts(device)
         assert counted is None or counted.read.requests >= 0
+
+
+def test_a_thread_whose_parts_are_not_its_whole_fails_alone() -> None:
+    def checked(found: OffCpu) -> Check:
+        return next(check for check in found.checks() if check.name == "on-CPU + off-CPU")
+
+    sound = off_cpu()
+    assert (checked(sound).verdict, checked(sound).value) == (Verdict.OK, "100.00% of 3.000 s in 3 threads")
+    # One of 60 sleeps, and what it waited before is not there: 1.6 % of all threads' time.
+    others = [replace(sound.threads[0], tid=tid) for tid in range(10, 69)]
+    total = {**sound.states, "io": replace(sound.states["io"], ns=59 * 700 * 10**6)}
+    total["woken"] = replace(sound.states["woken"], ns=59 * 100 * 10**6)
+    total["condition"] = replace(sound.states["condition"], ns=370 * 10**6)
+    sleeper = replace(sound.threads[2], off_ns={"condition": 370 * 10**6})
+    short = checked(replace(sound, threads=[*others, sleeper], states=total))
+    assert short.verdict is Verdict.FAILED
+    assert short.value == "98.95% of 60.000 s in 60 threads; 37.00% of rocksdb:low0 (3)'s"
+    # A number that a second thread had in the same window is two parts of one whole.
+    halves = [
+        replace(sound.threads[0], end_ns=5 * 10**8, ended=True),
+        replace(sound.threads[0], start_ns=5 * 10**8, started=True, ran_ns=0, off_ns={}),
+    ]
+    assert checked(replace(sound, threads=[*halves, *sound.threads[1:]])).verdict is Verdict.OK

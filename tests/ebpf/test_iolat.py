@@ -63,6 +63,7 @@ def of_process(latency: IoLatency) -> int:
 
 
 @pytest.mark.parametrize(("mode", "jobs", "kib"), [("randread", 1, 4), ("randrw", 4, 8), ("randrw", 1, 64)])
+@pytest.mark.usefixtures("kernels")
 def test_counts_are_those_of_fio_and_of_diskstats(loop: Disk, tmp_path: Path, mode: str, jobs: int, kib: int) -> None:
     options = (f"--rw={mode}", f"--numjobs={jobs}", f"--bs={kib}k", f"--number_ios={_FEW}")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
@@ -94,6 +95,7 @@ _THREADS = ("--thread", "--rw=randread", "--bs=4k", "--numjobs=64", "--group_rep
     ],
     ids=["pvsync2", "io_uring", "libaio", "a thread of the kernel", "one block", "threads that come and go"],
 )
+@pytest.mark.usefixtures("kernels")
 def test_however_a_request_is_asked_for_it_is_the_processes(
     loop: Disk, tmp_path: Path, options: tuple[str, ...], jobs: int, each: int
 ) -> None:
@@ -120,6 +122,7 @@ def test_queue_and_device_add_up_and_slices_hold_all(loop: Disk, tmp_path: Path)
     assert all(latency.start_ns < piece.end_ns for piece in latency.slices)
 
 
+@pytest.mark.usefixtures("kernels")
 def test_a_partition_is_told_apart_from_its_disk(tmp_path: Path, loop: Disk) -> None:
     # As addpart does, which not every distribution has (BLKPG_ADD_PARTITION, linux/blkpg.h).
     about = ctypes.create_string_buffer(struct.pack("@qqi128x4x", 2048 * 512, 65536 * 512, 1))
@@ -138,6 +141,26 @@ def test_a_partition_is_told_apart_from_its_disk(tmp_path: Path, loop: Disk) -> 
     fio, latency = traced(partition, tmp_path, load)
     assert latency.device.partition and fio.reads == _FEW
     assert_whole(latency.count("read"), fio.reads, latency)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_write_that_flushes_first_is_done_once(own_disk: Path, tmp_path: Path) -> None:
+    """A journal's commit: the kernel completes it step by step, as a flush, as data, and once more."""
+    device = own_disk.stat().st_dev
+    disk = Disk("", (os.major(device), os.minor(device)))
+
+    def load() -> FioCounts:
+        for number in range(20):
+            with (own_disk / f"flushed-{number}").open("wb") as file:
+                file.write(b"x" * 4096)
+                file.flush()
+                os.fsync(file.fileno())
+        return FioCounts(0, 20)
+
+    _, latency = traced(disk, tmp_path, load)
+    assert any(kind.flushes_and_writes for kind in latency.kinds) and latency.count("flush") >= 20
+    assert not any(n for name, n in latency.losses.items() if name != "no_end")
+    assert check(latency, "coverage").verdict is Verdict.OK
 
 
 @pytest.mark.needs("zram")
@@ -174,6 +197,7 @@ def test_a_request_that_is_under_way_when_the_window_closes_is_unfinished(own_di
     assert latency.facts["unfinished"] == 1 and not any(latency.losses.values())
 
 
+@pytest.mark.usefixtures("kernels")
 def test_requests_merged_into_one_are_one(loop: Disk, tmp_path: Path) -> None:
     options = ("--rw=read", "--bs=4k", "--ioengine=libaio", "--iodepth=64", "--iodepth_batch=32")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options, f"--number_ios={_FEW}"))

@@ -31,6 +31,7 @@ def follow(engine: Standin, directory: Path, *orders: str, sample: int = 1, kind
 
 
 @pytest.mark.parametrize("engine", [(1,), (1, "-static")], indirect=True)
+@pytest.mark.usefixtures("kernels")
 def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -> None:
     out, probe = tmp_path / "ladder.json", ProcessProbe(engine.pid, device_of(engine.data))
     slept = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ebpf.losses import loss_checks, losses_words, unseen_verdict
+from ebpf.losses import loss_checks, losses_words, missed_checks, unseen_verdict
 from ground.results.checks import Verdict
 
 
@@ -30,3 +30,11 @@ def test_what_was_lost_and_what_was_odd_are_two_checks() -> None:
     assert (odd.name, odd.verdict, odd.value) == ("writes oddities", Verdict.NOTE, "nested 2")
     (none,) = loss_checks("writes", {"lost_wait": 0}, {"nested": 0}, Verdict.FAILED, "a map was full")
     assert (none.verdict, none.value) == (Verdict.OK, "none")
+
+
+@pytest.mark.parametrize(("missed", "verdict"), [(3, Verdict.NOTE), (50, Verdict.WARN), (300, Verdict.FAILED)])
+def test_events_that_were_missed_are_judged_by_their_share(missed: int, verdict: Verdict) -> None:
+    (check,) = missed_checks("ladder", missed, 10_000, "followed queries")
+    assert (check.name, check.verdict) == ("ladder missed", verdict)
+    assert check.value.endswith(f"already running on that CPU: {missed}, in 10,000 followed queries")
+    assert not list(missed_checks("ladder", 0, 0, "followed queries"))

@@ -58,7 +58,7 @@ def test_a_sample_of_nothing_is_refused(tmp_path: Path) -> None:
 @pytest.mark.needs("co-re")
 @pytest.mark.parametrize(
     "command",
-    ["ioflame-ebpf offcpu --pid 999999999", "ioflame-ebpf probe", "ioflame-client --help", "stackfold /nowhere"],
+    ["ioflame-ebpf offcpu --pid 999999999", "ioflame-ebpf needs", "ioflame-client --help", "stackfold /nowhere"],
 )
 def test_who_can_tell_nobody_ends_with_an_exit_code_all_the_same(command: str) -> None:
     program, *arguments = command.split()

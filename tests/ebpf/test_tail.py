@@ -38,6 +38,7 @@ def row(tail: Tail, name: str) -> TailRow:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("kernels")
 def test_every_query_is_a_record_whose_parts_add_up_to_it(engine: Standin, tmp_path: Path) -> None:
     orders = engine.orders(f"1 {_MANY}", "0 50", "2 50")
     recorded, records = records_of(TailRequest(engine.pid, keep="all"), tmp_path, orders, engine)

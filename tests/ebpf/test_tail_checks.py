@@ -38,6 +38,7 @@ def test_a_sound_window_has_nothing_to_complain_of(given: Recorded) -> None:
         ({"losses": {"lost_slow": 3}}, "tail losses", Verdict.WARN),
         ({"losses": {"unread": 3}}, "tail losses", Verdict.FAILED),
         ({"losses": {"missed_in": 3}}, "tail oddities", Verdict.NOTE),
+        ({"losses": {"missed": 1}}, "tail missed", Verdict.NOTE),
         ({"still_open": 1}, "tail oddities", Verdict.NOTE),
         ({"uneven": 2}, "tail sum", Verdict.FAILED),
         ({"process_ended": True}, "tail window", Verdict.WARN),

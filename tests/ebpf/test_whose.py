@@ -48,6 +48,7 @@ def offsets_of(path: Path, reads: int = FEW) -> list[int]:
     return [(place * 7 % blocks) * _BLOCK for place in range(reads)]
 
 
+@pytest.mark.usefixtures("kernels")
 def test_direct_reads_are_their_file_s_by_count_size_and_place(data: Path, tmp_path: Path) -> None:
     found = seen(tmp_path, lambda: read_directly(data), device=data.parent)
     found.nothing_failed()
@@ -65,6 +66,7 @@ def test_direct_reads_are_their_file_s_by_count_size_and_place(data: Path, tmp_p
     assert found.count(operation="read") + found.unseen >= found.traced.diskstats.outer.read.requests >= row.reads
 
 
+@pytest.mark.usefixtures("kernels")
 def test_reads_and_writes_through_the_page_cache_are_their_file_s(data: Path, tmp_path: Path) -> None:
     new, size = data.with_name("new"), 3 << 20
 

@@ -31,6 +31,11 @@ impl Failure {
         Self { exit_code, what: what.into(), meaning: String::new(), mend: String::new() }
     }
 
+    /// What failed, without what follows from it.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
     /// What follows from it.
     pub fn meaning(self, meaning: impl Into<String>) -> Self {
         Self { meaning: meaning.into(), ..self }

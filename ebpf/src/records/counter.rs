@@ -6,12 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use libbpf_rs::RingBuffer;
+use libbpf_rs::skel::Skel;
 use observer::clock::now_ns;
 use observer::{Failure, Process};
 use recording::{Mapping, Modules};
 
 use super::skeleton::RecordsSkel;
 use super::skeleton::types::{counter as Counter, gate_state, loss, row as RecordRow, rows_of};
+use crate::cost::MissedRuns;
 use crate::histogram::{self, Histogram, read_all, read_counts};
 use crate::life::Life;
 use crate::refusal::OrRefused;
@@ -28,6 +30,7 @@ pub struct RecordsCounter<'a, 'obj, 'ring> {
     pub mappings: Vec<(Mapping, Option<Vec<u8>>)>,
     /// CLOCK_MONOTONIC and CLOCK_REALTIME when the gate opened, ns.
     pub clocks: [u64; 2],
+    pub missed: MissedRuns,
     pub life: Life<'a>,
 }
 
@@ -45,6 +48,7 @@ impl<'a, 'obj, 'ring> RecordsCounter<'a, 'obj, 'ring> {
             modules: Modules::default(),
             mappings: Vec::new(),
             clocks: [0; 2],
+            missed: MissedRuns::default(),
             life,
         }
     }
@@ -99,6 +103,7 @@ impl Counting for RecordsCounter<'_, '_, '_> {
     fn set_gate(&mut self, open: bool) {
         if open {
             let real = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+            self.missed.open(self.skeleton.object());
             self.clocks = [now_ns(), real];
             if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
                 bss.opened_at = self.clocks[0];

@@ -65,6 +65,9 @@ pub struct EndedRequests {
     pub rows: Vec<u8>,
     pub totals: [OperationTotal; OPERATIONS.len()],
     pub not_kept: u64,
+    /// Writes of data that empty the device's cache first.
+    pub flushing_writes: u64,
+    preflush: u32,
     /// Stacks in the order of their numbers: the hash of each, the name of its thread, and how many requests had it.
     pub stacks: Vec<(u64, Comm, u64)>,
     most: usize,
@@ -74,12 +77,14 @@ pub struct EndedRequests {
 }
 
 impl EndedRequests {
-    /// most: rows that are kept
-    pub fn new(most: usize) -> Self {
+    /// most: rows that are kept; preflush: the mask of that flag
+    pub fn new(most: usize, preflush: u32) -> Self {
         Self {
             rows: Vec::new(),
             totals: Default::default(),
             not_kept: 0,
+            flushing_writes: 0,
+            preflush,
             stacks: Vec::new(),
             most,
             files: Numbers(HashMap::new()),
@@ -108,6 +113,11 @@ impl EndedRequests {
         total.bytes += u64::from(request.bytes);
         total.queue_ns += queue_ns;
         total.device_ns += device_ns;
+        self.flushing_writes += u64::from(
+            operation == types::operation::WRITE.0 as usize
+                && request.bytes > 0
+                && request.flags & self.preflush != 0,
+        );
         if self.rows.len() / ROW_BYTES >= self.most {
             self.not_kept += 1;
             return;
@@ -224,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_row_has_its_file_and_thread_by_number() {
-        let mut ended = EndedRequests::new(3);
+        let mut ended = EndedRequests::new(3, 1 << 18);
         for (flags, inode, tid) in [(0, 11, 1), (1, 12, 1), (0, 11, 2), (0, 11, 2)] {
             ended.add(&request(flags, inode, tid));
         }
@@ -247,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_was_never_issued_waited_in_the_queue() {
-        let mut ended = EndedRequests::new(1);
+        let mut ended = EndedRequests::new(1, 1 << 18);
         ended.add(&types::flight { issued: 0, bytes: 0, ..request(1, 0, 1) });
         let total = ended.totals[1];
         assert_eq!((total.requests, total.queue_ns, total.device_ns), (1, 150, 0));
@@ -255,7 +265,7 @@ mod tests {
 
     #[test]
     fn stacks_are_told_apart_by_the_names_of_their_threads() {
-        let mut ended = EndedRequests::new(4);
+        let mut ended = EndedRequests::new(4, 1 << 18);
         let other = types::flight { comm: [b'b' as i8; 16], stack: 99, ..request(0, 11, 1) };
         for request in [types::flight { stack: 99, ..request(0, 11, 1) }, other, other] {
             ended.add(&request);

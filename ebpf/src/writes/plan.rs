@@ -39,6 +39,7 @@ pub struct Watched {
 }
 
 /// What the uprobes go to.
+#[derive(Default)]
 pub struct WritePlan {
     pub watched: Vec<Watched>,
     /// Stages of the rules whose functions no mapped file has.

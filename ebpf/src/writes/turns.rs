@@ -4,12 +4,10 @@ use std::mem::MaybeUninit;
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::skel::OpenSkel;
 use serde::Serialize;
 
 use super::plan::WritePlan;
-use super::{Gate, WritesCounter, attached, opened, rows};
-use crate::refusal::OrRefused;
+use super::{Gate, WritesCounter, attached, loaded, rows};
 use crate::uprobes::Way;
 use observer::{Failure, Process};
 
@@ -49,7 +47,7 @@ pub fn take(
 
 fn half(watched: bool, process: &Process, plan: &WritePlan, way: Way, full: bool) -> Result<Half, Failure> {
     let mut storage = MaybeUninit::uninit();
-    let mut skeleton = opened(&mut storage, process, plan, way, full)?.load().or_refused()?;
+    let mut skeleton = loaded(&mut storage, process, plan, way, full)?;
     let links = if watched {
         attached(&mut skeleton, plan, way, process.pid(), full)?
     } else {

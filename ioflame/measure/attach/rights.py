@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.perf import plan_recording
-from ebpf.backends import try_backend
+from ebpf.checks import instrument_checks
 from ground.errors import HostError
 from ground.results.checks import Check, Verdict
 from ground.system.held_process import HeldProcess
@@ -77,14 +77,15 @@ def _perf_checks() -> Iterator[Check]:
 
 
 def _ebpf_checks() -> Iterator[Check]:
-    found = try_backend("co-re")
-    if found.works:
-        yield Check("eBPF", Verdict.OK, "CO-RE programs load")
+    checks = list(instrument_checks())
+    if all(check.verdict is Verdict.WARN for check in checks):
+        # Not one: it is no matter of the kernel's age.
+        yield Check(
+            "eBPF", Verdict.WARN, checks[0].value, "there is no latency of storage, and no account of waits",
+            _grant("bpf,+perfmon"),
+        )  # fmt: skip
         return
-    yield Check(
-        "eBPF", Verdict.WARN, found.words, "there is no latency of storage, and no account of waits",
-        _grant("bpf,+perfmon"),
-    )  # fmt: skip
+    yield from checks
 
 
 def _name_checks() -> Iterator[Check]:
