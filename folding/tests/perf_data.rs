@@ -43,6 +43,23 @@ pub fn life() -> Records {
     records
 }
 
+/// The kernel tells them as they are lost, or perf at its end: the larger sum is that of both.
+#[test]
+fn lost_samples_are_counted_whoever_tells_them() {
+    for (told_at_once, told_at_the_end, lost) in [(3, 0, 3), (0, 40, 40), (3, 40, 40), (40, 3, 40)] {
+        let mut records = life();
+        records.lost(80, told_at_once).lost_samples(90, told_at_the_end);
+        let (_, stats) = folded(&file(&[Event::default()], &records));
+        // Three are lost in the life itself.
+        let whole = if lost == told_at_once { lost + 3 } else { lost };
+        assert_eq!(
+            (stats.samples, stats.weight, stats.lost_samples),
+            (5, 115, whole),
+            "{told_at_once} {told_at_the_end}"
+        );
+    }
+}
+
 #[test]
 fn names_and_maps_are_those_of_the_samples_time() {
     let (text, stats) = folded(&file(&[Event::default()], &life()));

@@ -177,6 +177,11 @@ impl Records {
         self.timed(2, 0, words(&[1, lost]), time)
     }
 
+    /// What a buffer lost, as it is told at the end.
+    pub fn lost_samples(&mut self, time: u64, lost: u64) -> &mut Self {
+        self.timed(13, 0, words(&[lost]), time)
+    }
+
     /// A sample of the default event.
     pub fn sample(&mut self, time: u64, pid: i32, tid: i32, period: u64, chain: &[u64]) -> &mut Self {
         let ip = chain.get(1).copied().unwrap_or(0);
