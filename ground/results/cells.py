@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
-from ground.results.ranges import Amount, Count, Signed, Stated, ends_in_order
+from ground.results.ranges import Amount, Count, Ends, Signed, Stated
 from ground.results.resumable import ResumableRun
 
 if TYPE_CHECKING:
@@ -142,16 +142,13 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(Ends):
     """A column of a cell over its runs: the median, the quartiles (None of fewer than four runs), n."""
 
     median: Stated
     low: Stated | None
     high: Stated | None
     runs: Count
-
-    def __post_init__(self) -> None:
-        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ground.results.metrics import METRICS
-from ground.results.ranges import Amount, Count, Share, Signed, Stated, ends_in_order
+from ground.results.ranges import Amount, Count, Ends, Share, Signed, Stated
 
 __all__ = (
     "MARKS",
@@ -78,7 +78,7 @@ class Variances:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Ends):
     """A figure of an arm over that of the base, from paired blocks in sessions.
 
     ratio:           exp(log); log: mean over sessions of ln(arm/base)
@@ -105,9 +105,6 @@ class Difference:
     variances: Variances
     explained: Amount | None = None
 
-    def __post_init__(self) -> None:
-        ends_in_order(self.low, self.high)
-
     @property
     def no_larger_than(self) -> float:
         """The farther end of the interval for equality, as a share of the base: 0.031 for 3.1 %."""
@@ -115,7 +112,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class PositionEffect:
+class PositionEffect(Ends):
     """What the place in a block does to a figure: first against the others, as a ratio; both orders are in balance.
 
     The first place of a mirrored block is its first and its last window, so a drift does not count as one.
@@ -126,9 +123,6 @@ class PositionEffect:
     low: Amount
     high: Amount
     sessions: Count
-
-    def __post_init__(self) -> None:
-        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -258,7 +252,7 @@ _BESIDE = "beside"
 
 
 @dataclass(frozen=True)
-class BudgetRow:
+class BudgetRow(Ends):
     """A part of the change in us per query (or in the unit of `unit`).
 
     kind:      `latency`, `cpu`, `category`, `wait`, `unaccounted` or `background`; `row` of an account
@@ -274,9 +268,6 @@ class BudgetRow:
     low: Signed
     high: Signed
     unit: str = "us/query"
-
-    def __post_init__(self) -> None:
-        ends_in_order(self.low, self.high)
 
     @property
     def seen(self) -> bool:
@@ -342,7 +333,7 @@ class AccountChange:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Ends):
     """A cell of a relative table: value over the base's.
 
     mark:        one of `-` `+` `=` `?`; "" in the base's own column
@@ -358,9 +349,6 @@ class Cell:
     error: Amount | None = None
     freedom: Amount | None = None
     confidence: Share | None = None
-
-    def __post_init__(self) -> None:
-        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)

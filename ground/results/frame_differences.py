@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from ground.errors import MeasurementError
-from ground.results.ranges import Amount, Count, Place, Share, Signed, ends_in_order
+from ground.results.ranges import Amount, Count, Ends, Place, Share, Signed
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -88,7 +88,7 @@ class NodeColumns:
 
 
 @dataclass(frozen=True)
-class FrameFigure:
+class FrameFigure(Ends):
     """Cost on both sides, the difference with its simultaneous interval, samples of either side."""
 
     before: Amount
@@ -98,9 +98,6 @@ class FrameFigure:
     high: Signed
     samples: list[Count]
     different: bool
-
-    def __post_init__(self) -> None:
-        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ground.results.differences import Outcome
 from ground.results.metrics import METRICS
-from ground.results.ranges import Amount, Count, Signed, ends_in_order
+from ground.results.ranges import Amount, Count, Ends, Signed
 
 __all__ = ("VERSION", "Category", "Feature", "Fit", "History", "Level", "Noise", "Series")
 
@@ -31,7 +31,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Feature:
+class Feature(Ends):
     """A change of level. at: the first version of the new level, counted from 0
 
     dip:       of this one version: the next is back
@@ -47,9 +47,6 @@ class Feature:
     high: Amount
     went_away: Count | None
     candidate: bool
-
-    def __post_init__(self) -> None:
-        ends_in_order(self.low, self.high)
 
 
 @dataclass(frozen=True)

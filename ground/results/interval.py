@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ground.results.ranges import Count, Signed, ends_in_order
+from ground.results.ranges import Count, Ends, Signed
 
 __all__ = ("Interval",)
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Ends):
     """An estimate with its 95 % interval; n is the number of slices it rests on."""
 
     estimate: Signed
     low: Signed
     high: Signed
     n: Count
-
-    def __post_init__(self) -> None:
-        ends_in_order(self.low, self.high)
 
     @property
     def leaves_zero(self) -> bool:

@@ -10,8 +10,7 @@ from typing import Annotated
 import msgspec
 
 __all__ = (
-    "Amount", "Clock", "Count", "Divisor", "Drift", "OrNone", "Place", "Share", "Signed", "Stated", "ends_in_order",
-    "in_order",
+    "Amount", "Clock", "Count", "Divisor", "Drift", "Ends", "OrNone", "Place", "Share", "Signed", "Stated", "in_order",
 )  # fmt: skip
 
 # Of things, bytes, ns: no counter of a kernel holds more.
@@ -38,7 +37,11 @@ def in_order(start_ns: int, end_ns: int) -> None:
         raise ValueError(f"it ends {start_ns - end_ns:,} ns before it begins")
 
 
-def ends_in_order(low: float | None, high: float | None) -> None:
-    """The same of an interval. Its estimate need not be within: a bootstrap of few skewed values may leave it out."""
-    if low is not None and high is not None and high < low:
-        raise ValueError(f"its interval is from {low:g} to {high:g}")
+class Ends:
+    """Of a dataclass with `low` and `high`: they are in order. What they are of need not be within: a bootstrap of few
+    skewed values may leave its estimate out."""
+
+    def __post_init__(self) -> None:
+        low, high = self.low, self.high  # type: ignore[attr-defined]
+        if low is not None and high is not None and high < low:
+            raise ValueError(f"its interval is from {low:g} to {high:g}")
