@@ -47,8 +47,8 @@ def instrument_checks() -> Iterator[Check]:
 
 def _check(name: str, one: Instrument) -> Check:
     if not one.works:
-        means = f"it was tried from Linux {one.booted} on"
-        return Check(f"eBPF {name}", Verdict.WARN, one.words, means, f"{one.instead}   (in its place)")
+        means = f"it was tried from Linux {one.booted} on; in its place:"
+        return Check(f"eBPF {name}", Verdict.WARN, one.words, means, one.instead)
     if not one.bios:
         return Check(f"eBPF {name}", Verdict.NOTE, one.words, "not of device mapper and md", one.instead)
     return Check(f"eBPF {name}", Verdict.OK, one.words)

@@ -244,7 +244,9 @@ fn open_for_trial(
     let events = Events::of_this_kernel()?;
     let way = Follow::of(bio_based, events);
     let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
-    constants!(open, 0).by_first_bio = u32::from(way == Follow::Getrq);
+    let rodata = constants!(open, 0);
+    rodata.by_first_bio = u32::from(way == Follow::Getrq);
+    rodata.queue_comes_first = u32::from(events.queue_comes_first);
     choose_programs(open.open_object_mut(), true, events.preemptible, |name| way.programs().contains(&name));
     Ok(open)
 }

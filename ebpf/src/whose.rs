@@ -194,7 +194,10 @@ fn open_for_trial(
 ) -> Result<skeleton::OpenWhoseSkel<'_>, Failure> {
     let events = Events::of_this_kernel()?;
     let mut open = skeleton::WhoseSkelBuilder::default().open(storage).or_refused()?;
-    constants!(open, 0).by_first_bio = u32::from(!events.io_start && !bio_based);
+    let rodata = constants!(open, 0);
+    rodata.by_first_bio = u32::from(!events.io_start && !bio_based);
+    rodata.queue_comes_first = u32::from(events.queue_comes_first);
+    rodata.direct_by_bio = u32::from(!events.direct_calls);
     let programs = programs(bio_based, events);
     choose_programs(open.open_object_mut(), true, events.preemptible, |name| {
         if name == "direct_begins" { events.direct_calls } else { programs.contains(&name) }
