@@ -1,6 +1,8 @@
 //! The log-linear buckets of `bpf/common.h`, as user space sees them.
 
 use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, libbpf_sys};
 use serde::Serialize;
@@ -14,6 +16,9 @@ const SUB: u64 = 1 << SUB_BITS;
 const MAX_EXPONENT: u32 = 36;
 /// Buckets of one histogram; the same as in `bpf/common.h`.
 pub const BUCKETS: usize = ((MAX_EXPONENT - SUB_BITS + 2) as usize) * SUB as usize;
+/// Between two looks at the rows after the window, where one was not whole, and how many there are at most.
+const SETTLE: Duration = Duration::from_millis(5);
+const SETTLE_LOOKS: u32 = 200;
 
 /// Durations in ns: their count and sum, the shortest and longest, and the buckets that hold any.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -108,6 +113,25 @@ pub fn sparse(counts: &[u64]) -> Vec<[u64; 3]> {
 pub fn read_counts(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<u64>, Failure> {
     let values: Vec<Vec<u64>> = read_all(map, first, slots)?;
     Ok(values.iter().map(|cpus| cpus.iter().sum()).collect())
+}
+
+/// What `look` reads once no program counts any more: one that was preempted when the gate closed continues when its thread
+/// has a CPU again. begun, whole: counters of what was begun to be counted, and of what is
+pub fn settled<T>(
+    counters: &impl MapCore,
+    [begun, whole]: [u32; 2],
+    look: impl Fn() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let counter = |which: u32| Ok::<u64, Failure>(read_counts(counters, which as usize, 1)?[0]);
+    for _ in 0..SETTLE_LOOKS {
+        let before = counter(whole)?;
+        let found = look()?;
+        if counter(begun)? == before {
+            return Ok(found);
+        }
+        thread::sleep(SETTLE);
+    }
+    look()
 }
 
 /// `slots` slots from `first` on of a per-CPU array, in order: the value on each CPU. One system call where the kernel

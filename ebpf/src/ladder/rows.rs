@@ -1,13 +1,10 @@
 //! The rows that the programs count into, once they rest.
 
-use std::thread;
-use std::time::Duration;
-
 use serde::Serialize;
 
 use super::skeleton::types::{counter as Counter, part, point, row};
 use super::skeleton::{self, LadderSkel};
-use crate::histogram::{self, Histogram, read_all, read_counts};
+use crate::histogram::{self, Histogram, read_all, settled};
 use crate::layout::{names, plain};
 use observer::Failure;
 
@@ -24,9 +21,6 @@ const THROTTLE: &str = "throttle";
 /// Where the rows of parts begin.
 const PARTS_AT: usize = STAGES.len() + CLASSES.len() + 1;
 const ROWS: usize = PARTS_AT + 2 * PARTS.len();
-/// Between two looks at the rows after the window, where one was not whole, and how many there are at most.
-const SETTLE: Duration = Duration::from_millis(5);
-const SETTLE_LOOKS: u32 = 200;
 
 plain!(row);
 
@@ -56,10 +50,10 @@ pub struct Rows {
     pub foreign: Option<Vec<Stage>>,
 }
 
-/// The rows once no program counts any more: one that was preempted when the gate closed continues when its thread has
-/// a CPU again, and until then some stages hold one query more than others.
+/// The rows, once no program counts any more: until then some stages hold one query more than others.
 pub fn read(skeleton: &LadderSkel) -> Result<Rows, Failure> {
-    let mut rows = settled(skeleton)?.into_iter();
+    let counted = [Counter::COUNTING.0, Counter::COUNTED_WHOLE.0];
+    let mut rows = settled(&skeleton.maps.counters, counted, || read_rows(skeleton))?.into_iter();
     let mut stages = named(&STAGES, &mut rows);
     stages.retain(|stage| stage.histogram.count > 0);
     let classes = named(&CLASSES, &mut rows);
@@ -70,22 +64,6 @@ pub fn read(skeleton: &LadderSkel) -> Result<Rows, Failure> {
         Some(parts).filter(|parts| parts.iter().any(|stage| stage.count() > 0))
     });
     Ok(Rows { stages, classes, outside, several, foreign })
-}
-
-fn settled(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
-    for _ in 0..SETTLE_LOOKS {
-        let before = counter(skeleton, Counter::COUNTED_WHOLE)?;
-        let rows = read_rows(skeleton)?;
-        if counter(skeleton, Counter::COUNTING)? == before {
-            return Ok(rows);
-        }
-        thread::sleep(SETTLE);
-    }
-    read_rows(skeleton)
-}
-
-fn counter(skeleton: &LadderSkel, which: Counter) -> Result<u64, Failure> {
-    Ok(read_counts(&skeleton.maps.counters, which.0 as usize, 1)?[0])
 }
 
 /// Every row: its histogram, and the programs' own time in it.

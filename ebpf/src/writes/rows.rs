@@ -1,14 +1,11 @@
 //! What the programs counted: writes by their role, and the stages of each.
 
-use std::thread;
-use std::time::Duration;
-
 use serde::Serialize;
 
 use super::plan::STAGES;
 use super::skeleton::types::{cell, counter as Counter, row as WriteRow};
 use super::skeleton::{self, WritesSkel};
-use crate::histogram::{self, Histogram, read_all, read_counts};
+use crate::histogram::{self, Histogram, read_all, read_counts, settled};
 use crate::layout::{names, plain};
 use observer::Failure;
 
@@ -16,9 +13,6 @@ const ROLES: [&str; 5] = names!(role[0..ROLES]: LEADER MEMTABLE_LEADER PARALLEL 
 const SLOTS: usize = STAGES.len();
 const PILOT: usize = ROLES.len();
 const SIZES: usize = 65;
-/// Between two looks at the rows after the window, where one was not whole, and how many there are at most.
-const SETTLE: Duration = Duration::from_millis(5);
-const SETTLE_LOOKS: u32 = 200;
 
 plain!(cell, row);
 
@@ -45,21 +39,10 @@ pub struct RoleRows {
     join: Vec<StageSum>,
 }
 
-/// Once no program counts any more: one that was preempted when the gate closed continues when its thread runs again.
+/// Once no program counts any more.
 pub fn read(skeleton: &WritesSkel) -> Result<Vec<RoleRows>, Failure> {
-    for _ in 0..SETTLE_LOOKS {
-        let before = counter(skeleton, Counter::COUNTED_WHOLE)?;
-        let rows = look(skeleton)?;
-        if counter(skeleton, Counter::COUNTING)? == before {
-            return Ok(rows);
-        }
-        thread::sleep(SETTLE);
-    }
-    look(skeleton)
-}
-
-fn counter(skeleton: &WritesSkel, which: Counter) -> Result<u64, Failure> {
-    Ok(read_counts(&skeleton.maps.counters, which.0 as usize, 1)?[0])
+    let counted = [Counter::COUNTING.0, Counter::COUNTED_WHOLE.0];
+    settled(&skeleton.maps.counters, counted, || look(skeleton))
 }
 
 fn look(skeleton: &WritesSkel) -> Result<Vec<RoleRows>, Failure> {
