@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use std::{hint, slice, thread};
 
 use clap::Args;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{Link, Object, OpenObject, ProgramAttachType, UprobeMultiOpts, UprobeOpts};
 use serde::Serialize;
 
 use crate::histogram::read_all;
 use crate::instructions::ToEntry;
 use crate::layout::plain;
+use crate::needs;
 use crate::refusal::OrRefused;
 use crate::symbols::{Function, own_function};
 use observer::Failure;
@@ -281,7 +282,7 @@ pub fn trial(pid: u32, functions: &[Function], way: Way, limit: Duration) -> Res
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage).or_refused()?;
     watch!(open, way, functions, ["call"]);
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("uprobes", open, skeleton::OBJECT)?;
     let _links = attach(skeleton.object_mut(), "call", way, pid, functions)?;
     skeleton.maps.bss_data.as_deref_mut().expect("the program has variables").gate = 1;
     // Of calls that are under way now only the inner ones would be seen: nearly all of them end within a step.
@@ -328,7 +329,7 @@ fn trapped_ns(last: Place, way: Way, target: &Target) -> Result<f64, Failure> {
     let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage).or_refused()?;
     let ours = slice::from_ref(&target.function);
     watch!(open, way, ours, ["empty"]);
-    let mut skeleton = open.load().or_refused()?;
+    let mut skeleton = needs::load("uprobes", open, skeleton::OBJECT)?;
     let mut links = attach(skeleton.object_mut(), "empty", way, std::process::id(), ours)?;
     if last == Place::Entry {
         // The entry's program comes first.
