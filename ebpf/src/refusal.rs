@@ -55,18 +55,15 @@ fn refusal(error: &libbpf_rs::Error) -> Failure {
     if !said.is_empty() {
         words += &format!(" (libbpf: {})", said.join("; ").replace('\n', " "));
     }
-    let failure = Failure::host(words);
-    if error.kind() != ErrorKind::PermissionDenied {
-        return failure;
+    if error.kind() == ErrorKind::PermissionDenied {
+        // SAFETY: a system call without arguments.
+        words += if unsafe { libc::geteuid() } == 0 {
+            "; as root this means a container without CAP_BPF, or a kernel locked down against this kind of program"
+        } else {
+            "; loading takes CAP_BPF and CAP_PERFMON: run it as root"
+        };
     }
-    // SAFETY: a system call without arguments.
-    if unsafe { libc::geteuid() } == 0 {
-        failure.meaning(
-            "as root: a container without CAP_BPF, or a kernel locked down against this kind of program",
-        )
-    } else {
-        failure.meaning("loading takes CAP_BPF and CAP_PERFMON").mend("run it as root")
-    }
+    Failure::host(words)
 }
 
 /// The kernel's verifier does not follow a program, which is no lack of rights, whatever the error's number: the last line

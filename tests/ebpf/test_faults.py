@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from ebpf.iolat import io_latency_checks
 from ebpf.observer import CoreObserver
 from ground.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.io_latency import read_io_latency
+from ground.system.descendants import descendants
 from tests.conftest import Ioflame
 from tests.ebpf.conftest import Disk, Start, run_fio
 from tests.ebpf.windows import failed, observed
@@ -70,10 +72,13 @@ def reads_of(disk: Disk) -> int:
 
 def programs_of(pid: int) -> set[int]:
     """Ids of the BPF programs that a process and its descendants have open."""
-    infos = (info.read_text() for info in Path(f"/proc/{pid}/fdinfo").iterdir())
-    own = {int(number) for info in infos for number in re.findall(r"^prog_id:\s*(\d+)$", info, re.MULTILINE)}
-    children = (task / "children" for task in Path(f"/proc/{pid}/task").iterdir())
-    return own.union(*(programs_of(int(child)) for file in children for child in file.read_text().split()))
+    found: set[int] = set()
+    for one in descendants([pid]):
+        for file in Path(f"/proc/{one}/fdinfo").glob("*"):
+            # One that is closed meanwhile, or whose process ends, holds nothing.
+            with contextlib.suppress(OSError):
+                found |= {int(number) for number in re.findall(r"^prog_id:\s*(\d+)$", file.read_text(), re.MULTILINE)}
+    return found
 
 
 def programs() -> dict[int, str]:

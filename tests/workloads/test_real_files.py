@@ -33,7 +33,7 @@ SHAPES = {
     "partitions": (["--partition_index_and_filters=true", "--metadata_block_size=512"], "filter"),
     "dictionary": (["--compression_type=zstd", "--compression_max_dict_bytes=4096"], "dictionary"),
     "tombstones": (
-        ["--range_tombstone_width=10", "--writes_per_range_tombstone=50", "--max_num_range_tombstones=500"],
+        ["--range_tombstone_width=10", "--writes_per_range_tombstone=50", "--max_num_range_tombstones=1000000"],
         "tombstones",
     ),
     "hash index": (["--use_hash_search=true", "--prefix_size=8", "--allow_concurrent_memtable_write=false"], "index"),
