@@ -34,6 +34,8 @@ _COMPACTING = re.compile(r"\[JOB (\d{1,18})\] Compacting .* files to L(\d{1,3})"
 _FLUSHING = re.compile(r"\[JOB \d+\] Level-0 flush table #(\d{1,18}): started")
 _TRAILER = 5
 _NOT_COMPRESSED = "NoCompression"
+# Times of files are those of the kernel's last tick, at most 10 ms behind the clock that says when a window began.
+_FILE_CLOCK = 0.01
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def log_texts(log: Path, begin: float, skip: Mapping[int, int] | None = None, mo
         try:
             with path.open("rb") as file:
                 status = os.fstat(file.fileno())
-                if status.st_mtime < begin:
+                if status.st_mtime < begin - _FILE_CLOCK:
                     continue
                 tail = 0 if most is None else max(0, status.st_size - most)
                 file.seek(max(tail, (skip or {}).get(status.st_ino, 0)))
