@@ -189,7 +189,7 @@ pub fn run(options: &IolatOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
-    let flags = RequestFlags::of(&btf);
+    let flags = RequestFlags::of(btf);
     let events = Events::of_this_kernel()?;
     let way = Follow::of(device.bio_based, events);
     events.must_tell_partitions(&device)?;

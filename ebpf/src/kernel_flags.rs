@@ -1,5 +1,6 @@
 //! What moves between kernels, read from their own BTF: names and values of request flags, arguments of events.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -22,11 +23,20 @@ pub struct RequestFlags {
     pub flush_sequence: u32,
 }
 
+thread_local! {
+    /// Some megabytes, which are read once and kept until the end.
+    static OURS: OnceCell<&'static Btf<'static>> = const { OnceCell::new() };
+}
+
 /// The running kernel's.
-pub fn kernel_btf() -> Result<Btf<'static>, Failure> {
-    Btf::from_vmlinux().map_err(|error| {
+pub fn kernel_btf() -> Result<&'static Btf<'static>, Failure> {
+    if let Some(found) = OURS.with(|ours| ours.get().copied()) {
+        return Ok(found);
+    }
+    let found = Btf::from_vmlinux().map_err(|error| {
         Failure::host(format!("this kernel has no BTF, which CO-RE programs are fitted to it with: {error}"))
-    })
+    })?;
+    Ok(OURS.with(|ours| *ours.get_or_init(|| Box::leak(Box::new(found)))))
 }
 
 /// Whether programs can be put on an event of the running kernel.
@@ -78,16 +88,16 @@ impl Events {
         if let Some(found) = PRETENDED.get().or_else(|| FOUND.get()) {
             return Ok(*found);
         }
-        let found = Self::of(&kernel_btf()?, &release());
+        let found = Self::of(kernel_btf()?, &release());
         Ok(*FOUND.get_or_init(|| found))
     }
 
     pub fn of(btf: &Btf, release: &str) -> Self {
         Self {
-            // Before the event's own arguments there is the tracer's `void *`.
-            switch_has_state: arguments(btf, "sched_switch").is_some_and(|found| found.len() > 4),
+            switch_has_state: arguments(btf, "sched_switch").is_some_and(|found| found.len() > 3),
             io_start: has_event(btf, "block_io_start"),
-            queue_comes_first: first_argument(btf, "block_getrq").as_deref() == Some("request_queue"),
+            queue_comes_first: arguments(btf, "block_getrq")
+                .is_some_and(|found| found.first().is_some_and(|first| first == "request_queue")),
             preemptible: is_7_or_later(release),
             direct_calls: has_event(btf, "iomap_dio_rw_begin"),
         }
@@ -116,20 +126,18 @@ fn is_7_or_later(release: &str) -> bool {
     release.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 7)
 }
 
-fn arguments<'a>(btf: &'a Btf, event: &str) -> Option<FuncProto<'a>> {
+/// What each argument of an event points to, "" for one that points to no structure; None without the event.
+pub fn arguments(btf: &Btf, event: &str) -> Option<Vec<String>> {
     let declared = btf.type_by_name::<Typedef>(&format!("btf_trace_{event}"))?;
     let pointer = Ptr::try_from(declared.referenced_type()).ok()?;
-    FuncProto::try_from(pointer.referenced_type()).ok()
-}
-
-/// The name of the structure that the first argument of an event points to.
-fn first_argument(btf: &Btf, event: &str) -> Option<String> {
-    let function = arguments(btf, event)?;
+    let function = FuncProto::try_from(pointer.referenced_type()).ok()?;
+    let pointed = |index: usize| {
+        let argument: BtfType = btf.type_by_id(function.get(index)?.ty)?;
+        let pointer = Ptr::try_from(argument.skip_mods_and_typedefs()).ok()?;
+        Some(pointer.referenced_type().skip_mods_and_typedefs().name()?.to_str()?.to_owned())
+    };
     // Before the event's own there is the tracer's `void *`.
-    let argument: BtfType = btf.type_by_id(function.get(1)?.ty)?;
-    let pointed =
-        Ptr::try_from(argument.skip_mods_and_typedefs()).ok()?.referenced_type().skip_mods_and_typedefs();
-    Some(pointed.name()?.to_string_lossy().into_owned())
+    Some((1..function.len()).map(|index| pointed(index).unwrap_or_default()).collect())
 }
 
 impl RequestFlags {
@@ -191,8 +199,8 @@ mod tests {
     #[test]
     fn events_and_flags_are_those_of_the_kernel() {
         let btf = kernel_btf().unwrap();
-        assert!(has_event(&btf, "block_rq_issue") && !has_event(&btf, "no_such_event"));
-        assert!(RequestFlags::of(&btf).masks()["meta"].is_power_of_two());
+        assert!(has_event(btf, "block_rq_issue") && !has_event(btf, "no_such_event"));
+        assert!(RequestFlags::of(btf).masks()["meta"].is_power_of_two());
     }
 
     #[test]
@@ -204,10 +212,10 @@ mod tests {
     #[test]
     fn arguments_of_an_event_are_counted_without_the_tracer_s() {
         let btf = kernel_btf().unwrap();
-        assert_eq!(arguments(&btf, "sys_enter").unwrap().len(), 1 + 2);
+        assert_eq!(arguments(btf, "sys_enter").unwrap(), ["pt_regs", ""]);
         let events = Events::of_this_kernel().unwrap();
         assert!(events.switch_has_state && !events.queue_comes_first);
         assert!(!events.on(Kernel::Of6_1).io_start && events.on(Kernel::Of7_0).preemptible);
-        assert!(flush_sequence(&btf).is_some_and(|bit| bit < 32));
+        assert!(flush_sequence(btf).is_some_and(|bit| bit < 32));
     }
 }

@@ -6,6 +6,7 @@
 mod object;
 mod types;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::OpenSkel;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel_flags::{self, Events, kernel_btf};
+use crate::kernel_flags::{self, Events, arguments, kernel_btf};
 use crate::refusal::{OrRefused, release};
 use crate::uprobes;
 use object::Asked;
@@ -104,7 +105,9 @@ impl<'a> Kernel<'a> {
 
     fn event(&self, event: &str) -> Option<String> {
         let wanted = TABLE.events.get(event).map(Vec::as_slice).unwrap_or_default();
-        let Some(here) = self.types.arguments(event) else { return Some(since(format!("event {event}"))) };
+        let Some(here) = arguments(self.types.btf, event) else {
+            return Some(since(format!("event {event}")));
+        };
         let fits = |wanted: &Vec<String>| {
             let same = wanted.iter().zip(&here).all(|(wanted, here)| wanted.is_empty() || wanted == here);
             same && here.len() >= wanted.len()
@@ -117,8 +120,7 @@ impl<'a> Kernel<'a> {
     }
 
     /// A host error with what an instrument needs and this kernel has not; None where it has all.
-    fn lacks(&self, instrument: &str, open: &OpenObject, elf: &[u8]) -> Option<Failure> {
-        let found = self.find(open, elf);
+    fn lacks(&self, instrument: &str, found: &Found) -> Option<Failure> {
         let table = &TABLE.instruments[instrument];
         let what = format!(
             "this kernel ({}) lacks what {instrument} needs: {}",
@@ -148,15 +150,18 @@ fn since(what: String) -> String {
     }
 }
 
-/// A host error where the running kernel lacks something that an object's chosen programs need. elf: its bytes
-pub fn lacks(instrument: &str, open: &OpenObject, elf: &[u8]) -> Result<Option<Failure>, Failure> {
-    let btf = kernel_btf()?;
-    Ok(Kernel::new(&btf, release()).lacks(instrument, open, elf))
+thread_local! {
+    static OURS: OnceCell<Kernel<'static>> = const { OnceCell::new() };
 }
 
-/// Loads an object whose programs were chosen, once the running kernel has all that they need.
+/// Loads an object whose programs were chosen, once the running kernel has all that they need. elf: its bytes
 pub fn load<'obj, S: OpenSkel<'obj>>(instrument: &str, open: S, elf: &[u8]) -> Result<S::Output, Failure> {
-    lacks(instrument, open.open_object(), elf)?.map_or(Ok(()), Err)?;
+    let btf = kernel_btf()?;
+    let lacking = OURS.with(|ours| {
+        let kernel = ours.get_or_init(|| Kernel::new(btf, release()));
+        kernel.lacks(instrument, &kernel.find(open.open_object(), elf))
+    });
+    lacking.map_or(Ok(()), Err)?;
     open.load().or_refused()
 }
 
@@ -201,7 +206,7 @@ impl Trial<'_> {
     ) {
         let found = open.as_ref().map(|open| self.kernel.find(open.open_object(), elf)).unwrap_or_default();
         let done = open.and_then(|open| {
-            self.kernel.lacks(instrument, open.open_object(), elf).map_or(Ok(()), Err)?;
+            self.kernel.lacks(instrument, &found).map_or(Ok(()), Err)?;
             if self.loads { open.load().or_refused().map(drop) } else { Ok(()) }
         });
         self.tell(instrument, way, found, done);
@@ -231,18 +236,22 @@ impl Trial<'_> {
 
 /// Prints a JSON array: each way of each instrument, whether it runs on the kernel, and what it lacks where it does not.
 pub fn run(options: &NeedsOptions) -> Result<(), Failure> {
+    let other;
     let btf = match &options.btf {
         None => kernel_btf()?,
-        Some(path) => read_btf(path)?,
+        Some(path) => {
+            other = read_btf(path)?;
+            &other
+        }
     };
     let named =
         options.btf.as_deref().and_then(Path::file_stem).map(|name| name.to_string_lossy().into_owned());
     let release = named.unwrap_or_else(release);
     let loads = options.btf.is_none();
     if !loads {
-        kernel_flags::take_for_ours(Events::of(&btf, &release));
+        kernel_flags::take_for_ours(Events::of(btf, &release));
     }
-    let mut trial = Trial { kernel: Kernel::new(&btf, release), loads, tried: Vec::new() };
+    let mut trial = Trial { kernel: Kernel::new(btf, release), loads, tried: Vec::new() };
     for (name, instrument) in INSTRUMENTS {
         if options.instruments.is_empty() || options.instruments.iter().any(|one| one == name) {
             instrument(&mut trial);

@@ -140,7 +140,7 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
         have_event: events.direct_calls,
         are_known: btf.type_by_name::<Struct>("iomap_dio").is_some(),
     };
-    let flags = RequestFlags::of(&btf);
+    let flags = RequestFlags::of(btf);
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::WhoseSkelBuilder::default().open(&mut storage).or_refused()?;
     let rodata = constants!(open, options.targets.pids[0]);

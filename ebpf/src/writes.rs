@@ -210,7 +210,7 @@ fn opened<'obj>(
         libc::SYS_msync,
     ]);
     rodata.sleep_calls[..2].copy_from_slice(&[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]);
-    let flags = RequestFlags::of(&kernel_btf()?);
+    let flags = RequestFlags::of(kernel_btf()?);
     let masks = flags.masks();
     rodata.preflush = masks.get("preflush").copied().unwrap_or(0);
     rodata.metadata = masks.get("meta").copied().unwrap_or(0);

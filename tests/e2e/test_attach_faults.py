@@ -25,6 +25,7 @@ from ground.results.run import Run, open_run
 from ground.system.descendants import descendants
 from ground.system.held_process import HeldProcess
 from ground.system.target import Target
+from tests.bpf import is_attached, programs_of
 from tests.collectors.conftest import THREADS, thread_states
 from tests.conftest import Ioflame
 from tests.e2e.commands import attached, endpoint, service
@@ -229,25 +230,6 @@ def test_who_gets_the_number_of_a_process_that_ended_is_none_of_the_target(rebor
             assert target.reused == [first.pid] and target.running == [other.pid]
             assert sum(task.cpu_ns for task in after.tasks.values()) < 10**7
             assert after.user_ticks == 0
-
-
-def programs_of(pids: list[int]) -> set[int]:
-    """Numbers of the BPF programs that these processes hold."""
-    found: set[int] = set()
-    for pid in pids:
-        for file in Path(f"/proc/{pid}/fdinfo").glob("*"):
-            with contextlib.suppress(OSError):
-                found |= set(map(int, re.findall(r"^prog_id:\s*(\d+)", file.read_text(encoding="ascii"), re.M)))
-    return found
-
-
-def is_attached(pid: int) -> bool:
-    """Whether it has a program attached to something; libbpf tries the kernel by programs that it never attaches."""
-    for file in Path(f"/proc/{pid}/fdinfo").glob("*"):
-        with contextlib.suppress(OSError):
-            if "link_id:" in file.read_text(encoding="ascii"):
-                return True
-    return False
 
 
 def tries_the_kernel(pid: int) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,6 +17,7 @@ from ebpf.observer import CoreObserver
 from ground.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.io_latency import read_io_latency
 from ground.system.descendants import descendants
+from tests.bpf import programs_of
 from tests.conftest import Ioflame
 from tests.ebpf.conftest import Disk, Start, run_fio
 from tests.ebpf.windows import failed, observed
@@ -70,17 +69,6 @@ def reads_of(disk: Disk) -> int:
     return int(Path("/sys/dev/block/{}:{}/stat".format(*disk.number)).read_text().split()[0])
 
 
-def programs_of(pid: int) -> set[int]:
-    """Ids of the BPF programs that a process and its descendants have open."""
-    found: set[int] = set()
-    for one in descendants([pid]):
-        for file in Path(f"/proc/{one}/fdinfo").glob("*"):
-            # One that is closed meanwhile, or whose process ends, holds nothing.
-            with contextlib.suppress(OSError):
-                found |= {int(number) for number in re.findall(r"^prog_id:\s*(\d+)$", file.read_text(), re.MULTILINE)}
-    return found
-
-
 def programs() -> dict[int, str]:
     """Names of the kernel's BPF programs by their ids."""
     listed = subprocess.run(["bpftool", "--json", "prog", "list"], capture_output=True, check=True).stdout
@@ -94,7 +82,7 @@ def test_a_signal_ends_the_window_and_no_program_is_left(
 ) -> None:
     running = ioflame.start(*iolat(reader, loop, "--seconds", "600"))
     await_counting(running)
-    ours, before = programs_of(running.pid), reads_of(loop)
+    ours, before = programs_of(descendants([running.pid])), reads_of(loop)
     assert {programs()[number] for number in ours} >= {"io_start", "io_done", "rq_issue"}
     until(lambda: reads_of(loop) != before)
     running.send_signal(signum)

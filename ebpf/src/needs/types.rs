@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use libbpf_rs::btf::types::{Array, Composite, Enum, FuncProto, Int, MemberAttr, Ptr, Typedef};
+use libbpf_rs::HasSize as _;
+use libbpf_rs::btf::types::{Array, Composite, Enum, Int, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
-use libbpf_rs::{HasSize as _, ReferencesType as _};
 
 use super::object::Path;
 
@@ -39,8 +39,8 @@ pub struct Field {
 }
 
 pub struct Types<'a> {
-    btf: &'a Btf<'a>,
-    /// Structures and unions, and `btf_trace_EVENT`; modules and headers may give one name to several.
+    pub btf: &'a Btf<'a>,
+    /// Structures, unions and enumerations; modules and headers may give one name to several.
     by_name: HashMap<&'a str, Vec<TypeId>>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Types<'a> {
         let mut by_name: HashMap<&str, Vec<TypeId>> = HashMap::new();
         let all = (1..u32::try_from(btf.len()).unwrap_or(u32::MAX)).map(TypeId::from);
         for one in all.filter_map(|id| btf.type_by_id::<BtfType>(id)) {
-            let kinds = [BtfKind::Struct, BtfKind::Union, BtfKind::Typedef, BtfKind::Enum];
+            let kinds = [BtfKind::Struct, BtfKind::Union, BtfKind::Enum];
             if let Some(name) =
                 one.name().and_then(|name| name.to_str()).filter(|_| kinds.contains(&one.kind()))
             {
@@ -87,20 +87,6 @@ impl<'a> Types<'a> {
             }
             self.within(Composite::try_from(found).ok()?, rest)
         })
-    }
-
-    /// What each argument of an event points to, "" for one that points to no structure; None without the event.
-    pub fn arguments(&self, event: &str) -> Option<Vec<String>> {
-        let declared = self.named::<Typedef>(&format!("btf_trace_{event}")).next()?;
-        let function =
-            FuncProto::try_from(Ptr::try_from(declared.referenced_type()).ok()?.referenced_type()).ok()?;
-        // Before the event's own there is the tracer's `void *`.
-        let pointed = |index: usize| {
-            let argument: BtfType = self.btf.type_by_id(function.get(index)?.ty)?;
-            let pointer = Ptr::try_from(argument.skip_mods_and_typedefs()).ok()?;
-            Some(pointer.referenced_type().skip_mods_and_typedefs().name()?.to_str()?.to_owned())
-        };
-        Some((1..function.len()).map(|index| pointed(index).unwrap_or_default()).collect())
     }
 
     /// Whether an enumeration has a number; true where this kernel does not tell.
