@@ -13,8 +13,6 @@ from ground.results.record import HostTimes
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import switches
 
-__all__ = ("Moment", "between", "moment")
-
 
 @dataclass(frozen=True)
 class Moment:

@@ -15,8 +15,6 @@ from ground.results.record import CUT, Window
 from ground.system.own_cpu import own_cpu_seconds
 from ground.text.progress import Reporter
 
-__all__ = ("AttachedWindows",)
-
 _POLL_SECONDS = 0.2
 _LIMIT_SECONDS = 1.0
 # Of the time between two looks at all counters, a look may take so much.

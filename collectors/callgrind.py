@@ -9,8 +9,6 @@ from pathlib import Path
 from collectors.repeatable import facts_of_program, repeatable, repeatable_command
 from ground.system.process import Child, capture
 
-__all__ = ("counted_program", "counting_argv", "counting_command", "depends_on", "probed_by_others")
-
 _CALLGRIND = (
     "-q", "--tool=callgrind", "--combine-dumps=yes", "--separate-threads=yes", "--separate-callers=80",
     "--branch-sim=yes", "--collect-bus=yes", "--collect-systime=nsec",

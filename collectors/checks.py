@@ -13,8 +13,6 @@ from ground.errors import HostError
 from ground.results.checks import Check, Verdict
 from ground.settings import Setting
 
-__all__ = ("host_checks", "perf_checks", "queue_check", "queue_checks")
-
 _CPU = Path("/sys/devices/system/cpu")
 _STEAL_WARN = 0.01
 

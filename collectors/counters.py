@@ -19,11 +19,6 @@ from ground.system.diskstats import DiskCounts, disk_stats, whole_disk
 from ground.system.mounts import mounts
 from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
 
-__all__ = (
-    "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts",
-    "host_gained", "host_times", "logical_block_size", "read_counts",
-)  # fmt: skip
-
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # The role of every thread, of their names by tid and the pid of the process.
 Roles = Callable[[Mapping[int, str], int], Mapping[int, str]]

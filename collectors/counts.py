@@ -18,8 +18,6 @@ from ground.system.repeated_command import RepeatedCommand
 if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
-__all__ = ("Count", "Counted", "QueryCount", "command_count", "prometheus_count")
-
 # A counter that takes longer to ask for holds up the window that it is asked in.
 _ANSWER_SECONDS = 5.0
 # What an endpoint may answer with.

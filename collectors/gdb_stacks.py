@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-__all__ = ("frame_name", "stacks_by_thread")
-
 # `Thread 2 (Thread 0x7f21 (LWP 4711) "name"):`; `(LWP 4711)` or `(process 4711)` without a thread library.
 _THREAD = re.compile(rb"Thread \d+ \((?:Thread 0x[0-9a-f]+ \()?(?:LWP|process) (\d+)\)?")
 # `#1  0x00007f21 in read () from /lib/libc.so.6`; the first frame may have no address.

@@ -9,8 +9,6 @@ from itertools import pairwise
 
 from ground.results.interval import Interval
 
-__all__ = ("KnownCounts", "rate_of_all")
-
 # A client's threads start after it has begun to report: this much later at most, on a host that has a CPU for them.
 _BEGIN_SECONDS = 0.1
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from ground.results.checks import Check, Verdict
 from ground.system.elf import build_id, debug_file, sections
 
-__all__ = ("libc_names_check", "own_libc")
-
 _LIBC = re.compile(r"\s(/\S*/(?:libc\.so\.6|libc-[\d.]+\.so|ld-musl-\S+))$", re.MULTILINE)
 # A full table of symbols, or a packed one (Fedora, RHEL).
 _TABLES = (".symtab", ".gnu_debugdata")

@@ -19,8 +19,6 @@ from ground.results.files_at_paths import COPIED, FileAtPath, write_files_at_pat
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import named_fields
 
-__all__ = ("MappedFiles",)
-
 # A server's processes have mapped the same.
 _LOOKED_AT = 64
 # A large server with its debug information takes some of it.

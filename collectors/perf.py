@@ -24,19 +24,6 @@ from ground.system.process import Child, Children, capture, tool_path
 from ground.system.scratch import scratch_directory
 from ground.text.progress import Reporter
 
-__all__ = (
-    "Plan",
-    "Recording",
-    "core_kinds",
-    "perf_binary",
-    "perf_version",
-    "plan_recording",
-    "record_for",
-    "recorded_events",
-    "system_wide",
-    "with_dwarf",
-)
-
 # System-wide sampling of every CPU costs data, and a stack dump costs 16 KiB a sample: beyond this many CPUs the
 # process alone is sampled.
 _MAX_CPUS_SYSTEM_WIDE = {"auto": 16, "fp": 16, "dwarf": 4}

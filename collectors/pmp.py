@@ -24,8 +24,6 @@ from ground.system.control import ControlledProgram
 from ground.system.held_process import HeldProcess
 from ground.system.process import Children
 
-__all__ = ("SAMPLERS", "PmpPlan", "Sampler", "Sampling", "sampler_named")
-
 
 class Sampler(Protocol):
     """One way to sample the stacks of a process."""

@@ -9,8 +9,6 @@ from ground.results.checks import Check, Verdict
 from ground.results.off_cpu import OffCpu
 from ground.results.pmp import Pmp
 
-__all__ = ("pmp_checks",)
-
 _LATE = 0.05
 _LACKING = 0.01
 # Of the threads' time; windows of one run differ, and samples of one round may be of one moment.

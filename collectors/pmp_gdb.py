@@ -36,8 +36,6 @@ from ground.system.held_process import HeldProcess
 from ground.system.process import OWN_GROUP, tool_path
 from ground.system.run_module import module_argv
 
-__all__ = ("Gdb",)
-
 # A process that is stopped for a larger share of its time has the profile of a stopped process.
 _MOST_STOPPED = 0.5
 

@@ -10,8 +10,6 @@ from collectors.counts import Count
 from collectors.known_counts import KnownCounts
 from ground.errors import MeasurementError
 
-__all__ = ("PrintedCount",)
-
 # Clients round the seconds that they print to tenths.
 _ROUNDED = 0.11
 

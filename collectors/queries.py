@@ -10,9 +10,6 @@ from pathlib import Path
 from collectors.known_counts import KnownCounts
 from ground.results.roles import Totals, operations_at
 
-__all__ = ("QueryReport", "QueryReportWithWriter", "queries_by_second")
-
-
 # Of the clock that dates files: CLOCK_REALTIME_COARSE, for which Python has no name.
 _TICK_SECONDS = time.clock_getres(5)
 

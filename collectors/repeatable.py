@@ -15,15 +15,6 @@ from ground.errors import HostError
 from ground.system.elf import build_id
 from ground.system.process import capture
 
-__all__ = (
-    "ALLOCATORS",
-    "allocator_library",
-    "allocator_package",
-    "facts_of_program",
-    "repeatable",
-    "repeatable_command",
-)
-
 ALLOCATORS = ("jemalloc", "libc")
 # Copies by `rep movsb` count each byte as an instruction.
 _TUNABLES = ":".join(f"glibc.cpu.x86_rep_{of}_threshold=1000000000" for of in ("movsb", "stosb"))

@@ -14,8 +14,6 @@ from ground.errors import MeasurementError
 from ground.results.interval import Interval
 from ground.system.rewritten_file import RewrittenFile
 
-__all__ = ("QueriesBesideWriter", "ReportPhases", "ReportedPhase")
-
 
 class ReportPhases:
     """Follows a report from before its first line on, or from when it is found."""

@@ -10,8 +10,6 @@ from pathlib import Path
 from ground.system.descendants import having_open
 from ground.system.held_process import HeldProcess
 
-__all__ = ("argv_of", "has_open", "open_database", "place_of", "thread_names", "version_in")
-
 # One of these is open as long as a database is; LevelDB's are called so as well.
 _OF_A_DATABASE = re.compile(r"LOCK|MANIFEST-\d+|\d{6,}\.(sst|log|blob)")
 # What RocksDB alone keeps beside them.

@@ -18,8 +18,6 @@ from ground.system.held_process import HeldProcess
 from ground.system.process import Child
 from ground.text.progress import Reporter
 
-__all__ = ("LEAST_SECONDS", "REPORT_LAG_SECONDS", "Schedule")
-
 _POLL_SECONDS = 0.2
 # The engine's report comes once a second: this long after an edge, the queries at that edge are known.
 REPORT_LAG_SECONDS = 1.6

@@ -14,8 +14,6 @@ import re
 import time
 from pathlib import Path
 
-__all__ = ("touch_stacks",)
-
 # The kernel gives no stack pointer of a running thread; one that reads from a device soon waits again.
 _PATIENCE_SECONDS = 0.1
 _MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r", re.MULTILINE)

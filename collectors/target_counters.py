@@ -17,8 +17,6 @@ from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import named_fields, named_stat, switches
 from ground.system.target import Target
 
-__all__ = ("TargetProbe",)
-
 _NO_DISK = DiskCounts(*[DiskCount()] * 4)
 # Of stat: parent, faults, ticks of CPU (each its own and those of children that it waited for), and when it began.
 _PARENT, _MINOR, _OF_CHILDREN, _MAJOR, _USER, _SYSTEM, _BEGAN = 1, 7, 8, 9, 11, 12, 19

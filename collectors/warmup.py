@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ("CACHE_FILLS", "what_is_missing")
-
 # These many whole seconds may differ by no more than this share of their mean...
 _FLAT_SECONDS = 3
 _FLAT_SPREAD = 0.10

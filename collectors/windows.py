@@ -12,8 +12,6 @@ from ground.results.record import Window
 from ground.system.observer import Observer, attached
 from ground.text.progress import Reporter
 
-__all__ = ("SLICE_NS", "Edge", "Windows")
-
 SLICE_NS = 1_000_000_000
 
 # A window: its kind, the counters at both ends, and how it ended.

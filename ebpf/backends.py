@@ -14,8 +14,6 @@ from ebpf.trial import Trial
 from ground.errors import HostError, IoflameError, UsageError
 from ground.system.process import capture
 
-__all__ = ("BACKENDS", "INSTRUMENTS", "Instrument", "choose_backend", "try_backend", "try_instruments")
-
 # In the order of preference.
 BACKENDS = ("co-re", "bpftrace", "bcc")
 

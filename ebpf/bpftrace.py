@@ -28,19 +28,6 @@ from ground.results.histogram import Histogram
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child, Children, capture
 
-__all__ = (
-    "SHORTEST_BELOW",
-    "BpftraceObserver",
-    "BpftraceRun",
-    "Edge",
-    "MapRows",
-    "read_histograms",
-    "read_maps",
-    "read_totals",
-    "script",
-    "try_bpftrace",
-)
-
 # Keys of a map, beyond which bpftrace drops what is new without a word (its own default is 4096), and string length.
 # By their names until bpftrace 0.20, and since.
 _SETTINGS = {

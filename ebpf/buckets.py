@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from ground.results.histogram import Histogram
 
-__all__ = ("bounds", "histogram")
-
 _PARTS = 32
 
 

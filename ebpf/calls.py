@@ -16,8 +16,6 @@ from ground.results.ranges import Count
 from ground.system.atomic_files import read_json
 from ground.system.process import Children, capture
 
-__all__ = ("calls_in", "functions_of")
-
 _LOOKING_SECONDS = 60.0
 # A client that was just started opens its database first, for seconds on a busy host.
 _WINDOWS = 5

@@ -8,8 +8,6 @@ from pathlib import Path
 from ebpf.backends import BACKENDS, INSTRUMENTS, Instrument, try_backend, try_instruments
 from ground.results.checks import Check, Verdict
 
-__all__ = ("ebpf_checks", "instrument_checks")
-
 _OPTIONAL = {
     "bcc": "no second measurement by bcc; nothing else needs it",
     "bpftrace": "no second measurement by bpftrace, and nothing to fall back on",

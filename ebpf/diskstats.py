@@ -10,16 +10,6 @@ from ground.results.checks import Check, Verdict
 from ground.results.io_latency import Device, DiskWindow
 from ground.system.diskstats import DiskCount, DiskCounts, disk_stats, whole_disk
 
-__all__ = (
-    "counted_twice",
-    "device_of_number",
-    "disk_counts",
-    "disk_window",
-    "not_counted",
-    "partition_sectors",
-    "requests_between",
-)
-
 
 def device_of_number(major: int, minor: int) -> Device:
     """The device MAJOR:MINOR. UsageError when the kernel knows none."""

@@ -19,8 +19,6 @@ from ground.results.io_latency import IoLatency
 from ground.system.observer import Observer
 from ground.system.process import Children
 
-__all__ = ("EVENTS_CHECK", "IoLatencyRequest", "io_latency_checks", "io_latency_observer")
-
 # Whether anything was counted of the processes that were named.
 EVENTS_CHECK = "iolat events"
 

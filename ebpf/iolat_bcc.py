@@ -25,8 +25,6 @@ from ground.results.io_latency import IoKind, IoLatency, IoRow
 from ground.system.diskstats import DiskCounts
 from ground.system.process import Child, Children, capture
 
-__all__ = ("BccIoLatency", "parse_biolatency", "try_bcc")
-
 _HOW = (
     "biolatency -F of libbpf-tools, with and without -Q: powers of two in us, so means are of bucket middles; queue "
     "not told apart but by their difference, processes, sizes and the course of time not at all; losses not declared"

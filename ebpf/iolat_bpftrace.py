@@ -26,8 +26,6 @@ from ground.system.diskstats import DiskCounts, whole_disk
 from ground.system.observer import Observer
 from ground.system.process import Children
 
-__all__ = ("bpftrace_io_latency", "decode")
-
 _HOW = (
     "tracepoints block_io_start, block_rq_issue, block_io_done; requests are known by their sector, so two of one "
     "sector at a time collide, and the kernel skips an event that interrupts another (a few in 100 under load); "

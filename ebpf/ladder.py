@@ -18,8 +18,6 @@ from ground.settings import Setting
 from ground.system.observer import Observer
 from ground.system.process import Children
 
-__all__ = ("LADDER_BACKENDS", "LadderRequest", "ladder_checks", "ladder_observer")
-
 # In the order of preference.
 LADDER_BACKENDS = ("co-re", "bpftrace")
 

@@ -13,8 +13,6 @@ from ground.system.held_process import HeldProcess
 from ground.system.observer import Observer
 from ground.system.process import Children
 
-__all__ = ("bpftrace_ladder", "decode")
-
 _NOTES = [
     "by bpftrace: every call is followed, from the read call on, without the engine's parts",
     "requests are known by their sector; events that interrupt others are lost: disorder",

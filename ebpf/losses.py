@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from ground.results.checks import Check, Verdict
 
-__all__ = ("UNSEEN", "ended_checks", "loss_checks", "losses_words", "missed_checks", "unseen_verdict")
-
 # Of the requests, that may lack where the kernel runs no program for some events, and be no more than a note. Seen on
 # 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one.
 _FEW, _UNSEEN = 0.001, 0.02

@@ -10,8 +10,6 @@ from ground.system.binaries import built_binary
 from ground.system.control import ControlledProgram
 from ground.system.process import Children
 
-__all__ = ("CoreObserver", "loader_binary", "query_arguments")
-
 
 def loader_binary() -> Path | None:
     """The built CO-RE loader; None where there is none (no clang at set-up)."""

@@ -8,8 +8,6 @@ from ebpf.backends import choose_backend
 from ebpf.observer import CoreObserver
 from ground.system.process import Children
 
-__all__ = ("off_cpu_observer",)
-
 
 def off_cpu_observer(
     children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import ProgramCost
 
-__all__ = ("cost_checks",)
-
 # Of a request's time.
 _DEAR = 0.05
 

@@ -13,8 +13,6 @@ from ground.system.held_process import HeldProcess
 from ground.system.observer import Observer
 from ground.system.process import Children
 
-__all__ = ("RUN_QUEUE_BACKENDS", "run_queue_observer")
-
 # In the order of preference.
 RUN_QUEUE_BACKENDS = ("co-re", "bpftrace")
 

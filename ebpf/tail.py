@@ -15,8 +15,6 @@ from ground.results.files import Files
 from ground.results.query_records import Recorded
 from ground.system.process import Children
 
-__all__ = ("TailRequest", "record_checks", "tail_observer")
-
 _MOST_SAMPLE = 1_000_000
 _MOST_THRESHOLD_US = 1_000_000_000
 _KEEP = ("slow", "all")

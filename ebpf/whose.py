@@ -16,8 +16,6 @@ from ground.results.files import Files
 from ground.results.whose import Whose
 from ground.system.process import Children
 
-__all__ = ("WhoseRequest", "requests_observer", "whose_checks")
-
 # Of the requests: what is no more than a note.
 _FEW = 0.001
 _SECTOR = 512

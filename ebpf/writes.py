@@ -14,8 +14,6 @@ from ground.results.checks import Check, Verdict
 from ground.results.write_ladder import QUEUE, WriteLadder, stage_sum
 from ground.system.process import Children
 
-__all__ = ("WRITE_DEPTHS", "WritesRequest", "write_checks", "writes_observer")
-
 WRITE_DEPTHS = ("auto", "full", "few")
 # What parts may differ from their whole by, as a share.
 _REST = 0.01

@@ -13,8 +13,6 @@ from ground.results.counted import Event
 from ground.results.profile import Folded, read_profile
 from ground.system.scratch import scratch_directory
 
-__all__ = ("CountedRow", "Counts", "counts_below", "not_called")
-
 _CALLS = "calls"
 # Events of callgrind's by ours; those of the second are sorted into categories.
 _TOTALS = {Event.SYSTEM_CALLS: "sysCount"}

@@ -20,8 +20,6 @@ from typing import Any
 from ground.errors import HostError, MeasurementError
 from ground.text.units import format_bytes
 
-__all__ = ("ForeignFrame", "ForeignProfile", "ForeignSample", "encode_pprof", "read_otlp", "read_pprof")
-
 
 @dataclass(frozen=True)
 class ForeignFrame:

@@ -13,8 +13,6 @@ from ground.system.atomic_files import write_json
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
 
-__all__ = ("ProfileRun", "compare_folded", "compare_frames")
-
 _TIMEOUT = 600
 
 

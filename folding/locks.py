@@ -14,8 +14,6 @@ from ground.results.profile import FoldedStack
 from ground.results.states import SAMPLED_FRAMES
 from ground.system.atomic_files import read_toml
 
-__all__ = ("LockRules", "lock_of", "lock_report", "read_rules")
-
 _RULES = Path(__file__).with_name("locks.toml")
 _CONDITION = "condition"
 _KINDS = ("mutex", "rwlock", "condition", "semaphore", "spin", "futex")

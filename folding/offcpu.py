@@ -14,8 +14,6 @@ from ground.results.profile import Folded, FoldedStack, read_profile
 from ground.results.states import MARKS, STATES
 from ground.system.atomic_files import check_readable, write_whole
 
-__all__ = ("fold_off_cpu", "off_cpu_stacks")
-
 # The recording's events: ns, and the number of stretches.
 _TIME, _COUNT = "off-cpu", "off-cpu-count"
 _VIEW = "owner"

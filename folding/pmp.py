@@ -11,8 +11,6 @@ from ground.results.files import Files
 from ground.results.profile import Folded
 from ground.results.states import SAMPLED_FRAMES
 
-__all__ = ("fold_pmp", "pmp_profile")
-
 # Wall-clock samples are sorted by owner only.
 _VIEWS = ("owner",)
 _STATES = tuple(SAMPLED_FRAMES.values())

@@ -8,8 +8,6 @@ from pathlib import Path
 from folding.stackfold import run_stackfold
 from ground.results.profile import read_profile
 
-__all__ = ("fold_reasons",)
-
 _VIEW = "reasons"
 
 

@@ -16,8 +16,6 @@ from ground.system.binaries import built_binary
 from ground.system.process import Output, capture, tool_path
 from ground.system.scratch import scratch_directory
 
-__all__ = ("categorised_profile", "fold", "run_stackfold", "stackfold_binary")
-
 # A recording of many gigabytes takes minutes; what takes longer than this hangs.
 _TIMEOUT = 1800
 

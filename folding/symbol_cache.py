@@ -23,8 +23,6 @@ from pathlib import Path
 from ground.results.files_at_paths import PACKED, FileAtPath, write_files_at_paths
 from ground.system.elf import build_id, build_id_of_notes, debug_file, sections
 
-__all__ = ("CACHE", "KeptFile", "keep_symbols")
-
 CACHE = ".debug"
 # What a program computes with, and no table of it.
 _CONSTANTS = re.compile(r"\.(l?rodata|l?data|tdata|init_array|fini_array)(\..*)?$")

@@ -14,8 +14,6 @@ from ground.system.elf import build_id, debug_file, sections
 from ground.system.process import capture
 from ground.text.progress import Reporter
 
-__all__ = ("Fetched", "fetch_names")
-
 _CLIENT = "debuginfod-find"
 # For one file: a server that has it not says so at once, and one that hangs is not waited for.
 _SECONDS = 120

@@ -12,8 +12,6 @@ from folding.stackfold import run_stackfold
 from ground.results.profile import OTHER, FoldedStack, read_profile
 from ground.system.atomic_files import check_readable
 
-__all__ = ("WAIT_EVENT", "WaitPlace", "fold_wait_places", "place_of", "wait_places")
-
 WAIT_EVENT = "blocked"
 _VIEW = "owner"
 _KERNEL = "_[k]"

@@ -11,19 +11,6 @@ from pathlib import Path
 
 from ground.settings import Setting
 
-__all__ = (
-    "EXIT_CHECK_FAILED",
-    "EXIT_HOST",
-    "EXIT_INTERRUPTED",
-    "EXIT_OK",
-    "EXIT_USAGE",
-    "HostError",
-    "IoflameError",
-    "MeasurementError",
-    "UsageError",
-    "error_of_system",
-)
-
 EXIT_OK = 0
 EXIT_CHECK_FAILED = 1  # something was measured, but a check failed or a part is missing
 EXIT_USAGE = 2  # the request makes no sense; nothing was started

@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 
-__all__ = ("FrontEnd", "Setting", "worded", "worded_for")
-
 
 class FrontEnd(Enum):
     """Who asked, and so in whose words it is answered."""

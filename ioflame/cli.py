@@ -17,8 +17,6 @@ from ground.text.terminal import ReaderGoneError, on_terminal
 if TYPE_CHECKING:
     from ioflame.commands.arguments import Commands
 
-__all__ = ("build_parser", "main")
-
 _ABOUT = """ioflame: where does the CPU of one RocksDB read go, and what does it cost in microseconds?
 
 examples:

@@ -21,8 +21,6 @@ from workloads.experiment import experiment_names
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
 from workloads.scales import scales
 
-__all__ = ("man_pages", "write_files")
-
 _COMPLETION = {
     "bash": "share/bash-completion/completions/ioflame",
     "zsh": "share/zsh/site-functions/_ioflame",

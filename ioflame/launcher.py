@@ -7,8 +7,6 @@ The Pythons that it refuses read it as well: nothing here may be newer than Pyth
 import sys
 from pathlib import Path
 
-__all__ = ()
-
 _TOO_OLD = """ioflame: {} is Python {}.{}; ioflame needs 3.10 or newer
   meaning: nothing was started
   fix: install a newer Python beside it, and name it: python3.11 {}

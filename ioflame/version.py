@@ -8,8 +8,6 @@ from ground.errors import IoflameError
 from ground.system.process import capture
 from ioflame import __version__
 
-__all__ = ("version",)
-
 # Written by dist.sh into the wheel.
 _COMMIT = Path(__file__).with_name("built_from")
 _ROOT = Path(__file__).parent.parent

@@ -7,8 +7,6 @@ from ground.results.record import Window
 from ioflame.analysis.jobs import ACCOUNT, AFTER, DELETING, JobSamples
 from tests.records import window
 
-__all__ = ("FLUSHER", "MERGER", "MS", "UNIX", "place", "recorded", "samples", "windows")
-
 MS, _MIB = 1_000_000, 1 << 20
 FLUSHER, MERGER = 70, 71
 # CLOCK_MONOTONIC 0 in Unix seconds.

@@ -15,8 +15,6 @@ import pytest
 
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("Figure", "Report", "of_times", "reporter_of", "table_of")
-
 KEY = "figure"
 # What `--times` adds to a test's name.
 _TIME = re.compile(r"\[time\d+\]|(?<=\[)time\d+-|-time\d+(?=[-\]])")

@@ -25,8 +25,6 @@ from pathlib import Path
 from ground.system.scratch import scratch_directory
 from tests.places import ROOT
 
-__all__ = ("Session", "session_parent")
-
 # perf writes the kernel's vDSO there, whatever TMPDIR is, and removes it at its own end: not where a test kills it.
 _OF_PERF = "/tmp/perf-vdso.so-*"
 # Where programs write by name.

@@ -17,8 +17,6 @@ from ground.results.record import RunRecord
 from ground.results.run import Run, open_run
 from tests.places import ROOT
 
-__all__ = ("ALL", "KEYS", "SECONDS", "Measured", "made_once", "record_run")
-
 KEYS = "400000"
 ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "whose", "null")
 # Of a window of the recorded run.

@@ -45,7 +45,7 @@ def words_of(name: str) -> set[str]:
     threads = set(about.background_threads)
     modules = [ast.parse(path.read_text(encoding="utf-8")) for path in engine.file("engine.py").parent.glob("*.py")]
     assigned = (one for module in modules for one in module.body if isinstance(one, ast.Assign))
-    constants = "\n".join(ast.unparse(one) for one in assigned if ast.unparse(one.targets[0]) != "__all__")
+    constants = "\n".join(ast.unparse(one) for one in assigned)
     # Names of groups are ours.
     patterns = "\n".join(re.sub(r"\?P<\w+>", "", text) for _, text in strings(ast.parse(constants)))
     parts = {part for part in re.findall(r"[A-Za-z][A-Za-z_ -]+", patterns) if len(part) >= _LONG}

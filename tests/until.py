@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ("until",)
-
 
 def until(
     holds: Callable[[], object],

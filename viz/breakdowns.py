@@ -9,8 +9,6 @@ from ground.results.differences import BudgetRow
 from ground.results.profile import OTHER
 from ground.settings import Setting
 
-__all__ = ("Breakdown", "Stacked", "against_base", "beside", "parts_in_order")
-
 
 @dataclass(frozen=True)
 class Breakdown:

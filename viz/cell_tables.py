@@ -13,8 +13,6 @@ from ground.results.writes import COLUMNS
 from viz.breakdowns import Breakdown
 from viz.weights import percentages
 
-__all__ = ("baselines_table", "changes_table", "checks_tables", "profiles_legend", "shares_table", "writes_table")
-
 NO_DIFFERENCE = "not significant"
 # Of the bytes read from the device; more is said beside the figure.
 _FOREIGN = 0.05

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ("NOT_COUNTED", "NOT_COUNTED_BY_PROCESSOR", "Block", "CountView", "OperationView", "change", "figure")
-
 NOT_COUNTED = (
     "Not counted: the kernel, caches, real branch prediction, the width of vector instructions, waiting, contention."
 )

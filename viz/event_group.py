@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ground.results.event_group import EventGroup
 
-__all__ = ("group_legend", "group_table")
-
 _CYCLES, _INSTRUCTIONS = "cycles", "instructions"
 
 

@@ -9,8 +9,6 @@ from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import RelativeTable
 from viz.breakdowns import Breakdown, Stacked
 
-__all__ = ("ExperimentView", "MadeRun", "Spread")
-
 
 @dataclass(frozen=True)
 class MadeRun:

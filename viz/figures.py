@@ -10,28 +10,9 @@ from dataclasses import dataclass
 from ground.results.categories import Categories
 from ground.results.interval import Interval
 from ground.results.metrics import METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of
-from ground.results.off_cpu import STATES, OffCpu, Thread, WallClock
+from ground.results.off_cpu import OffCpu, Thread, WallClock
 from ground.results.record import ObserverCost, RunRecord
-
-__all__ = (
-    "FIRST",
-    "HEADLINE",
-    "CannotBeError",
-    "StateTime",
-    "account_digits",
-    "beside_base",
-    "cost_cells",
-    "engine_words",
-    "interval_text",
-    "left_out",
-    "number_text",
-    "other_words",
-    "schedstat_is_above",
-    "states_of_working",
-    "watching_words",
-    "where_it_goes",
-    "window_rows",
-)
+from ground.results.states import STATES
 
 # Figures that are shown of each run, with their forms; and those of them that are read first.
 HEADLINE = tuple((name, one.form_with_unit) for name, one in METRICS.items() if one.headline)

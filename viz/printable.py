@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ("printable",)
-
 # What XML 1.0 forbids (production [2] Char); DEL and the C1 controls, which no viewer can show; line
 # separators; and the marks that turn the direction of text, which would turn the figures beside a name too.
 _NOT_PRINTABLE = re.compile(

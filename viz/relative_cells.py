@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from ground.results.differences import Cell, RelativeTable
 
-__all__ = ("legend", "rows_of", "two_digits", "with_interval")
-
 
 def two_digits(cell: Cell) -> str:
     """As the source documents print them."""

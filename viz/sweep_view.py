@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from ground.results.sweep import PERCENTILES, Offered, SweepRecord
 from viz.svg.axes import duration
 
-__all__ = ("SweepView",)
-
 _NS = 1e3
 
 

@@ -5,11 +5,6 @@ from __future__ import annotations
 from ground.results.interval import Interval
 from ground.results.tail import LEAST_SAMPLES, Tail, TailRow
 
-__all__ = (
-    "BESIDE_WORDS", "cpu_absent", "first_sentence", "gap_cells", "group_words", "percent_of", "samples_words",
-    "shown_us", "slow_words", "waker_words",
-)  # fmt: skip
-
 BESIDE_WORDS = "requests: when a query's first one was handed to the device; a larger figure is no cause"
 # Rows of a smaller share are not named in the sentence, and no more than so many are.
 _LEAST_SHARE = 0.1

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-__all__ = ("exact_weight", "percentages", "scaled_weight")
-
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _COUNT = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 

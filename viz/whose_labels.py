@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from ground.results.whose import OWNERS, ReasonRow, Whose, WhoseRow
 
-__all__ = ("LabelledSum", "file_label", "labelled", "level_matrix", "reason_sums")
-
 _NO_DATA = {
     "sync": "asks for a flush, without data",
     "flush": "flushes of the drive's cache",

@@ -16,11 +16,6 @@ from ground.results.write_ladder import (
     stage_sum,
 )
 
-__all__ = (
-    "CAUSE_HEADS", "WriteGroup", "WriteRow", "cause_cells", "first_sentence", "group_words", "stall_words",
-    "write_groups", "write_rows",
-)  # fmt: skip
-
 CAUSE_HEADS = ("held back by", "column family", "cause", "times", "in all, ms", "longest, ms", "first at, s")
 # Sizes of groups that are named one by one.
 _SIZES = 6

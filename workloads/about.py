@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ("About",)
-
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
     """The facts at the top of an `engine.toml`.

@@ -18,9 +18,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
 from ground.system.atomic_files import file_sha256
-from workloads.engine import EngineBuild
-
-__all__ = ("artifact_facts", "build_facts", "build_id", "loaded_libraries")
+from workloads.build import EngineBuild
 
 # The producer of most of the code is that of most of these.
 _UNITS = 50

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ("EngineBuild",)
-
 
 @dataclass(frozen=True)
 class EngineBuild:

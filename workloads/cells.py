@@ -17,11 +17,6 @@ import msgspec
 from workloads.curves import Curve
 from workloads.steps import DatabaseShape
 
-__all__ = (
-    "BASELINE", "COMMAND", "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold",
-    "Layout",
-)  # fmt: skip
-
 # A step of no engine: fio reads the database's own files, as the engine reads them.
 BASELINE = "fio"
 # Nor is this one: a command line of the user's, run and watched as `ioflame run` does it.

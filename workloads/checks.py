@@ -11,9 +11,8 @@ from pathlib import Path
 from ground.results.checks import Check, Verdict
 from ground.settings import Setting
 from ground.text.units import format_bytes
-from workloads.engine import Engine, EngineBuild
-
-__all__ = ("build_checks", "disk_checks", "existing", "free_bytes")
+from workloads.build import EngineBuild
+from workloads.engine import Engine
 
 _BLOCK = 4096
 

@@ -19,8 +19,6 @@ from workloads.checks import free_bytes
 from workloads.database import MANIFEST, is_loaded
 from workloads.engine import Engine
 
-__all__ = ("clone", "clones")
-
 _LEFT_FREE = 1 << 30
 # Files that a compaction has replaced are there until it ends: overwrite made 1.6 times the data of a leveled tree.
 _GROWN = 2

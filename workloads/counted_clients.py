@@ -16,8 +16,6 @@ import msgspec
 from ground.errors import UsageError
 from ground.system.atomic_files import read_toml
 
-__all__ = ("Calls", "CountedClient", "client_names", "client_of", "read_client")
-
 _DIRECTORY = Path(__file__).with_name("clients")
 # What a group of `line` may mean; the first two say how many.
 _COUNTS = ("rate", "total")

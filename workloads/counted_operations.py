@@ -14,8 +14,6 @@ from ground.settings import Setting
 from ground.system.atomic_files import read_toml
 from workloads.steps import flag_value
 
-__all__ = ("CountedOperation", "CountedPlan", "counted_plan")
-
 _FILE = "counted.toml"
 # The client's function that makes one call of the engine; what it counts besides is on docs/counting.md.
 _ONE_CALL = "ioflame_client::worker::Operations::one"

@@ -6,8 +6,6 @@ import msgspec
 
 from workloads.releases import version_number
 
-__all__ = ("Curve",)
-
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """relative: rate over that of the published base, by cell, column and version; source: where it was published"""

@@ -24,11 +24,10 @@ from ground.system.atomic_files import write_whole
 from ground.system.process import Child, Children
 from ground.text.progress import Reporter
 from ground.text.units import format_bytes, format_count
-from workloads.engine import Engine, EngineBuild, Tree
+from workloads.build import EngineBuild
+from workloads.engine import Engine, Tree
 from workloads.seeds import SeedLedger
 from workloads.steps import DatabaseShape, StepParameters
-
-__all__ = ("MANIFEST", "Database", "is_loaded", "locked")
 
 MANIFEST = "ioflame-db.json"
 _LOCK = "ioflame.lock"

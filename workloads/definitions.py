@@ -15,8 +15,6 @@ import msgspec
 from ground.errors import UsageError
 from workloads.steps import Step
 
-__all__ = ("KINDS", "check_definition")
-
 _HOLDS = {
     str: "text", bool: "true or false", float: "a number with a point", int: "a whole number", dict: "a table of flags",
 }  # fmt: skip

@@ -11,8 +11,6 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-__all__ = ("asserts", "exports", "frame_pointer_share", "symbol_kind", "why_not_loadable")
-
 # How a function that keeps a frame pointer begins, after an optional landing pad (endbr64 / bti c).
 _PROLOGUES = {
     "EM_X86_64": (b"\x55\x48\x89\xe5", b"\xf3\x0f\x1e\xfa"),  # push %rbp; mov %rsp,%rbp

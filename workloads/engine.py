@@ -37,8 +37,6 @@ from workloads.steps import Configuration, DatabaseShape, Step, StepParameters, 
 if TYPE_CHECKING:
     from workloads.libraries import Library
 
-__all__ = ("OUR_CLIENT", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree")
-
 
 @dataclass(frozen=True)
 class LevelSize:

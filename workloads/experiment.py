@@ -15,8 +15,6 @@ from workloads.cells import BASELINE, Cells
 from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine
 
-__all__ = ("experiment_names", "own_definitions", "read_cells")
-
 _DIRECTORY = Path(__file__).with_name("experiments")
 
 

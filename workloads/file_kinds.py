@@ -15,8 +15,6 @@ from ground.errors import UsageError, error_of_system
 from ground.results.jobs import Jobs
 from ground.results.stored_files import StoredFile, StoredFiles
 
-__all__ = ("FilesReader", "files_below", "joined", "kind_of", "names_below", "with_kinds")
-
 _OTHER = "other"
 
 

@@ -15,8 +15,6 @@ from typing import Any
 from ground.errors import MeasurementError, UsageError
 from ground.system.process import tool_path
 
-__all__ = ("FioResult", "fio_argv", "parse_fio", "request_split")
-
 # The length of one option's value that fio takes (FIO_TOP_STR_MAX, with room for its end).
 _LONGEST_OPTION = 4000
 # Each job opens all its files at once, and a process may usually open 1024.

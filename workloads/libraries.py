@@ -18,8 +18,6 @@ from workloads.elf import why_not_loadable
 from workloads.release_cache import ReleaseCache
 from workloads.releases import Releases
 
-__all__ = ("JAR", "AskedLibrary", "Library", "asked_libraries", "found_library", "names_a_library")
-
 _NAMED = re.compile(r"([\w.+-]{1,40})=(.+)", re.DOTALL)
 # librocksdb.so, librocksdb.so.10.4, an archive of Java.
 _FILE = re.compile(r"\.jar$|\.so(\.[\d.]+)?$")

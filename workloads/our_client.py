@@ -18,20 +18,10 @@ from ground.settings import Setting
 from ground.system.binaries import built_binary
 from ground.system.process import Output, capture
 from ground.system.scratch import scratch_directory
+from workloads.build import EngineBuild
 from workloads.elf import asserts, frame_pointer_share, symbol_kind
-from workloads.engine import OUR_CLIENT, Engine, EngineBuild, EngineResult
+from workloads.engine import OUR_CLIENT, Engine, EngineResult
 from workloads.libraries import Library
-
-__all__ = (
-    "client_checks",
-    "client_words",
-    "closing_line",
-    "closing_lines",
-    "inspected",
-    "lines_of",
-    "result_of",
-    "totals_of",
-)
 
 # What it drives to see what it costs itself.
 _NO_ENGINE = "nothing"

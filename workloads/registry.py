@@ -19,11 +19,6 @@ from workloads.file_kinds import FilesReader
 from workloads.service import Service, merged_rules, read_service
 from workloads.service_files import ServiceFiles
 
-__all__ = (
-    "DEFAULT_ENGINE", "Rules", "engine_frames", "engine_named", "engine_names", "file_kinds", "files_reader",
-    "ladder_symbols", "rules_named", "service_advice", "service_named", "service_names", "service_rules", "titled",
-)  # fmt: skip
-
 DEFAULT_ENGINE = "rocksdb"
 
 

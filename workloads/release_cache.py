@@ -26,8 +26,6 @@ from workloads.artifact import build_facts
 from workloads.release_fetch import fetched, unpack
 from workloads.releases import Release, Releases, version_number
 
-__all__ = ("CachedRelease", "ReleaseCache")
-
 _RECORD = "release.json"
 _PARTIAL = re.compile(r"\.(\d+)\.part")
 # So many digits of its SHA-256 name a jar that is no listed release.

@@ -16,8 +16,6 @@ from ground.system.http_answer import http_answer
 from ground.system.process import capture
 from workloads.releases import Releases
 
-__all__ = ("fetched", "unpack")
-
 _SECONDS = 1800.0
 # Maven's words for a version that its repositories do not have.
 _ABSENT = re.compile(r"Could not find artifact|was not found in")

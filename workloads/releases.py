@@ -11,8 +11,6 @@ from ground.errors import UsageError
 from ground.settings import Setting
 from ground.text.toml import tomllib
 
-__all__ = ("Release", "Releases", "older", "read_releases", "version_number")
-
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _RANGE = re.compile(r"(\d+(?:\.\d+)*)\.\.(\d+(?:\.\d+)*)")
 

@@ -11,8 +11,6 @@ from ground.text.toml import tomllib
 from ground.text.units import format_bytes, format_count, parse_bytes
 from workloads.steps import DatabaseShape
 
-__all__ = ("DATA_TO_CACHE", "Scale", "Sizing", "fit", "scales")
-
 # Below this ratio of data to block cache too many queries are answered from memory to call the load IO-bound.
 DATA_TO_CACHE = 20
 # Left free on the disk after the load, for logs, recordings and everybody else.

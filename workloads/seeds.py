@@ -16,8 +16,6 @@ from ground.errors import MeasurementError
 from ground.results.record import SeedRange
 from ground.system.atomic_files import write_whole
 
-__all__ = ("SeedLedger",)
-
 
 class SeedLedger:
     """The ledger file in a database's directory; the caller holds the directory's lock."""

@@ -14,8 +14,6 @@ import msgspec
 from ground.errors import UsageError
 from ground.text.toml import tomllib
 
-__all__ = ("CountPreset", "Group", "Service", "merged_rules", "read_service", "rules_text")
-
 _RULES = "service.categories.toml"
 
 

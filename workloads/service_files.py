@@ -10,8 +10,6 @@ from ground.results.stored_files import StoredFiles
 from workloads.file_kinds import FilesReader, files_below, joined, with_kinds
 from workloads.service import Service
 
-__all__ = ("ServiceFiles",)
-
 
 @dataclass(frozen=True)
 class ServiceFiles:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ("Configuration", "DatabaseShape", "Step", "StepParameters", "flag_value")
-
 _FILES_TO_DATA = 1.25
 _LOAD_SPARE = 256 << 20
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ("last_table",)
-
 
 def last_table(log: str, *columns: str) -> list[dict[str, str]]:
     """The rows of the last table with these columns, by its header; it ends at an empty line."""

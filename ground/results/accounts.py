@@ -12,8 +12,6 @@ from ground.results.files import Files
 from ground.results.ranges import Amount, Divisor
 from ground.system.atomic_files import read_json
 
-__all__ = ("ACCOUNTS", "ALL", "Account", "AccountKind", "Accounts", "accounts_in", "read_accounts")
-
 # The row of what all others add up to.
 ALL = "all"
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from ground.errors import UsageError
 from ground.system.atomic_files import read_text
 
-__all__ = ("ReportRow", "read_benchmark_reports")
-
 _NEEDED = ("ops_sec", "test", "version")
 _REPORT = "report.tsv"
 

@@ -10,8 +10,6 @@ from ground.results.ranges import Amount, Count, Signed
 from ground.results.run import new_directory
 from ground.system.atomic_files import read_json, write_json
 
-__all__ = ("BisectRecord", "BisectRun", "Measured")
-
 _NAME = "bisect.json"
 
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from ground.results.metrics import window_metrics
 from ground.results.record import RunRecord
 
-__all__ = ("Carried", "carried")
-
 # Of the plain windows' rate: below it a window's figures are not those of the workload.
 _UNDISTURBED = 0.9
 

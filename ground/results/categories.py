@@ -10,19 +10,6 @@ from ground.results.interval import Interval
 from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json
 
-__all__ = (
-    "Categories",
-    "Category",
-    "OtherFrame",
-    "OtherPart",
-    "knows_little",
-    "read_categories",
-    "read_views",
-    "telling_view",
-    "views_in",
-)
-
-
 # Percent in `other` above which a view of reads is none of what ran.
 _UNKNOWN = 50
 

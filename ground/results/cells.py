@@ -15,11 +15,6 @@ from ground.results.resumable import ResumableRun
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = (
-    "BASELINE_FIGURES", "FORMER", "Baseline", "CellOutcome", "CellsRecord", "CellsRun", "Change", "Heading",
-    "Judged", "Value",
-)  # fmt: skip
-
 SCHEMA = 1
 # The record of an io-efficiency experiment from before experiments had cells.
 FORMER = "experiment.json"

@@ -11,8 +11,6 @@ from enum import Enum
 
 from ground.text.columns import cells, fold_line, pad
 
-__all__ = ("Check", "Verdict", "render_checks", "worst")
-
 
 class Verdict(Enum):
     """How a check came out. Only BLOCKED stops a profile before it starts."""

@@ -13,8 +13,6 @@ from ground.results.run import new_directory
 from ground.system.atomic_files import read_json, write_json
 from ground.text.file_name import file_name
 
-__all__ = ("CommandRecord", "CommandRun")
-
 
 @dataclass
 class CommandRecord:

@@ -19,22 +19,6 @@ from ground.results.ranges import Amount, Count, Share
 from ground.results.record import Window
 from ground.results.resumable import ResumableRun
 
-__all__ = (
-    "BUILD",
-    "COMMAND_LINE",
-    "NOTHING",
-    "OF_A_BUILD",
-    "Arm",
-    "Block",
-    "BlockWindow",
-    "Comparison",
-    "ComparisonRun",
-    "Factor",
-    "Plan",
-    "Process",
-    "Session",
-)
-
 # The factor of arms that are given as clients and not as values of a setting; of one client given twice.
 BUILD = "engine build"
 NOTHING = "nothing"

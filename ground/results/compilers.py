@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ("compiler_name", "compilers_apart")
-
 # Of .comment: `GCC: (Debian 12.2.0-14) 12.2.0`, `Debian clang version 14.0.6`.
 _COMPILERS = {"gcc": r"GCC: \(.*?\) (\d+(?:\.\d+)+)", "clang": r"clang version (\d+(?:\.\d+)+)"}
 

@@ -11,12 +11,6 @@ from ground.errors import MeasurementError, UsageError
 from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json, write_json
 
-__all__ = (
-    "BASELINE", "REPEATS_WITHIN", "TREES",
-    "Category", "CountRecord", "Counted", "CountedArm", "Event", "OfOperation", "read_count",
-    "write_count",
-)  # fmt: skip
-
 _SCHEMA = 1
 NAME = "counted.json"
 # Where the trees are kept that its operations worked on copies of.

@@ -8,8 +8,6 @@ from typing import Any
 
 from ground.results.ranges import Count
 
-__all__ = ("DatabaseFacts",)
-
 # The record has every value as text, as it has those of options and tools: `"20000"`, `"true"`.
 _WHOLE = ("num_keys", "data_bytes", "cache_size", "memtable_entries", "l0_files", "memory_limit")
 _TRUTH = {"true": True, "false": False}

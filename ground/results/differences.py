@@ -12,23 +12,6 @@ from enum import Enum
 from ground.results.metrics import METRICS
 from ground.results.ranges import Amount, Count, Ends, Share, Signed, Stated
 
-__all__ = (
-    "MARKS",
-    "AccountChange",
-    "Agreement",
-    "Budget",
-    "BudgetRow",
-    "Cell",
-    "Decision",
-    "Difference",
-    "Outcome",
-    "PlanRow",
-    "PositionEffect",
-    "RelativeTable",
-    "Variances",
-    "percent",
-)
-
 
 class Outcome(str, Enum):
     """The five verdicts."""

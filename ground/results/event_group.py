@@ -10,8 +10,6 @@ from ground.results.files import Files
 from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json, write_json
 
-__all__ = ("EventGroup", "GroupRow", "Member", "read_event_group", "write_event_group")
-
 
 class Member(msgspec.Struct):
     """weight: what it counted in the samples of the process; reported: the same by perf report; None where unread"""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ("Files",)
-
 
 class Files:
     """Fixed names; `of_view` gives those of the category views. The engine names its client's log and report."""

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from ground.system.atomic_files import write_whole
 
-__all__ = ("COPIED", "PACKED", "FileAtPath", "write_files_at_paths")
-
 # Of the copies in a directory, in that directory; of a packed run, beside its symbols.
 COPIED, PACKED = "copied-files", "packed-files"
 _FIRST_LINE = "ioflame-files 1"

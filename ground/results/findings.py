@@ -9,8 +9,6 @@ from ground.results.files import Files
 from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
-__all__ = ("Finding", "Findings", "read_findings")
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from ground.results.interval import Interval
 from ground.results.ranges import Amount, Count, Share, Signed
 
-__all__ = ("Away", "FleetChange", "FleetPart", "Watch")
-
 
 @dataclass(frozen=True)
 class FleetChange:

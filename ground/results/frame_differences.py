@@ -14,21 +14,6 @@ from ground.errors import MeasurementError
 from ground.results.ranges import Amount, Count, Ends, Place, Share, Signed
 from ground.system.atomic_files import read_json
 
-__all__ = (
-    "FrameDifferences",
-    "FrameFigure",
-    "FrameRule",
-    "FrameSide",
-    "FunctionDifference",
-    "Level",
-    "Line",
-    "Match",
-    "Moved",
-    "NodeColumns",
-    "Totals",
-    "read_frame_differences",
-)
-
 
 @dataclass(frozen=True)
 class FrameSide:

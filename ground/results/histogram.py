@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from ground.results.ranges import Count
 
-__all__ = ("Histogram",)
-
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 

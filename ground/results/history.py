@@ -10,8 +10,6 @@ from ground.results.differences import Outcome
 from ground.results.metrics import METRICS
 from ground.results.ranges import Amount, Count, Ends, Signed
 
-__all__ = ("VERSION", "Category", "Feature", "Fit", "History", "Level", "Noise", "Series")
-
 # 10.6.2, v10.7.0-rc1, rocksdb-10.6.fb; no arm (`A`), commit, or name of a program (`in /usr/bin/python3.11`).
 VERSION = re.compile(r"(?:[a-zA-Z]+[-_])?v?\d+(?:\.\d+)+[\w.+~-]*")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ("HUES",)
-
 # Categories of one view differ, so far as it has no more than there are hues (tests/viz/test_palette.py). The first
 # eight hues differ most for every eye, the others are the same ones dimmed.
 _BY_HUE = (

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from ground.results.ranges import Count, Ends, Signed
 
-__all__ = ("Interval",)
-
 
 @dataclass(frozen=True)
 class Interval(Ends):

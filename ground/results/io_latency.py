@@ -10,17 +10,6 @@ from ground.results.ranges import Count, in_order
 from ground.system.atomic_files import read_json
 from ground.system.diskstats import DiskCounts
 
-__all__ = (
-    "Device",
-    "DiskWindow",
-    "IoKind",
-    "IoLatency",
-    "IoRow",
-    "IoSlice",
-    "ProgramCost",
-    "read_io_latency",
-)
-
 
 @dataclass(frozen=True)
 class ProgramCost:

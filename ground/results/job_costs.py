@@ -10,8 +10,6 @@ from ground.results.interval import Interval
 from ground.results.ranges import Amount, Count, Signed
 from ground.system.atomic_files import read_json
 
-__all__ = ("FixedPart", "JobCosts", "JobCpu", "JobDevice", "JobRow", "JobTotal", "StallRow", "read_job_costs")
-
 
 @dataclass(frozen=True)
 class JobRow:

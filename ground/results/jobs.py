@@ -12,8 +12,6 @@ from pathlib import Path
 from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json
 
-__all__ = ("MOST_THREADS", "Job", "Jobs", "RunJobs", "Stall", "TreeState", "job_order", "read_run_jobs")
-
 # Thread ids of Linux are below it (PID_MAX_LIMIT). A larger number is a pthread_t.
 MOST_THREADS = 1 << 22
 

@@ -11,23 +11,6 @@ from ground.results.probes import ProbedFunction, Trap
 from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 
-__all__ = (
-    "CLASSES",
-    "FOLLOWED",
-    "PARTS",
-    "PLACES",
-    "READ_CALLS",
-    "REST",
-    "STAGES",
-    "Ladder",
-    "LadderDevice",
-    "QueryParts",
-    "Rung",
-    "Stage",
-    "queries_of",
-    "read_ladder",
-)
-
 
 @dataclass(frozen=True)
 class Stage:

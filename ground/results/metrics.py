@@ -12,27 +12,6 @@ from dataclasses import dataclass
 from ground.results.record import ENDED, Counters, RoleCounters, RunRecord, Window
 from ground.results.roles import OTHER, READER, WRITER, query_role
 
-__all__ = (
-    "BACKGROUND",
-    "COMPARED",
-    "DECIDING",
-    "LEGEND",
-    "METRICS",
-    "MODE_COUNTER",
-    "MODE_METRIC",
-    "OBSERVED",
-    "WINDOW_COLUMNS",
-    "WINDOW_COLUMNS_UNCOUNTED",
-    "Metric",
-    "cpu_profiled",
-    "few_reads",
-    "metrics_of",
-    "query_cpu",
-    "ratio_of",
-    "sums_of",
-    "window_metrics",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Metric:

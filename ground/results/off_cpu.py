@@ -9,23 +9,7 @@ from pathlib import Path
 from ground.results.checks import Check, Verdict
 from ground.results.histogram import Histogram
 from ground.results.ranges import Amount, Count, in_order
-from ground.results.states import STATES
 from ground.system.atomic_files import read_json
-
-__all__ = (
-    "STATES",
-    "OffCpu",
-    "OffStack",
-    "RunQueue",
-    "StackFacts",
-    "StateTotal",
-    "Thread",
-    "WallClock",
-    "WallRow",
-    "read_off_cpu",
-    "read_run_queue",
-    "read_wall_clock",
-)
 
 # What a thread waits in that has nothing to do: nobody delays it.
 _WITHOUT_WORK = ("condition", "join", "futex", "sleep")

@@ -11,8 +11,6 @@ from ground.results.interval import Interval
 from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json
 
-__all__ = ("Operation", "read_operations")
-
 
 @dataclass(frozen=True)
 class Operation:

@@ -15,22 +15,6 @@ from ground.results.files import Files
 from ground.results.ranges import Amount, Count, OrNone, in_order
 from ground.system.atomic_files import read_json, write_json
 
-__all__ = (
-    "SCHEMA",
-    "Activity",
-    "Durations",
-    "Lacking",
-    "LockSite",
-    "Locks",
-    "Pmp",
-    "Tally",
-    "ThreadSamples",
-    "WaitPlace",
-    "read_locks",
-    "read_pmp",
-    "write",
-)
-
 _T = TypeVar("_T", "Pmp", "Locks")
 
 SCHEMA = 1

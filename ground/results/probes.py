@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from ground.results.ranges import Amount, Count
 
-__all__ = ("ProbedFunction", "Trap")
-
 
 @dataclass(frozen=True)
 class Trap:

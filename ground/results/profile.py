@@ -20,18 +20,6 @@ from ground.results.files import Files
 from ground.results.ranges import Clock, Count, OrNone, Place
 from ground.system.atomic_files import read_json
 
-__all__ = (
-    "OTHER",
-    "CutCopies",
-    "EventCheck",
-    "FoldStats",
-    "Folded",
-    "FoldedStack",
-    "Slices",
-    "SymbolDifference",
-    "read_profile",
-)
-
 SCHEMA = 1
 # The row of what no rule matched, in every view.
 OTHER = "other"

@@ -17,11 +17,6 @@ from ground.results.probes import ProbedFunction, Trap
 from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json, read_whole
 
-__all__ = (
-    "BLOCKED", "ON_CPU", "PARTS", "Pilot", "QueryRecord", "RecordFile", "Recorded", "Span", "read_query_records",
-    "read_recorded",
-)  # fmt: skip
-
 # The parts of a query's time, in the order of the file. The states of the waits subdivide `blocked`.
 PARTS = (
     "on_cpu", "run_queue", "block_queue", "device", "wake_up", "others_device", "unknown_io", "page_fault", "blocked",

@@ -9,10 +9,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = (
-    "Amount", "Clock", "Count", "Divisor", "Drift", "Ends", "OrNone", "Place", "Share", "Signed", "Stated", "in_order",
-)  # fmt: skip
-
 # Of things, bytes, ns: no counter of a kernel holds more.
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 # -1: there is none.

@@ -11,26 +11,6 @@ from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
 from ground.results.ranges import Amount, Count, Drift, Stated, in_order
 
-__all__ = (
-    "CUT",
-    "ENDED",
-    "SCHEMA",
-    "Command",
-    "Counters",
-    "Expectation",
-    "HostTimes",
-    "ObserverCost",
-    "OwnCost",
-    "ProfileFacts",
-    "RoleCounters",
-    "RunRecord",
-    "SeedRange",
-    "Target",
-    "Unobserved",
-    "Window",
-    "created_at",
-)
-
 SCHEMA = 1
 
 # The group of a target's CPU that is in the kernel's sums alone: its threads and processes ended after the last look.

@@ -23,8 +23,6 @@ from ground.results.files import Files
 from ground.system.atomic_files import read_json, write_json, write_whole
 from ground.system.process import inherited
 
-__all__ = ("Redaction", "end_redaction", "is_abandoned", "read_redaction")
-
 _KERNEL = "_[k]"
 _NAMELESS = ("[unknown]", "[no frames]")
 _MARK = re.compile(r"_\[[kij]\]$")

@@ -13,17 +13,6 @@ from ground.results.io_latency import Device, DiskWindow, ProgramCost
 from ground.results.ranges import Count, in_order
 from ground.system.atomic_files import read_json, read_whole
 
-__all__ = (
-    "NOTHING",
-    "OperationTotal",
-    "Request",
-    "Requests",
-    "SeenFile",
-    "SeenThread",
-    "read_requests",
-    "request_rows",
-)
-
 # Of Request.file and Request.stack: there is none.
 NOTHING = 0xFFFF_FFFF
 # `Row` of ebpf/src/whose/requests.rs.

@@ -12,8 +12,6 @@ from ground.system.atomic_files import read_json, write_json
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ("ResumableRun",)
-
 _Record = TypeVar("_Record")
 
 

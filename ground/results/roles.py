@@ -8,12 +8,6 @@ from dataclasses import dataclass
 
 from ground.results.record import RoleCounters, Window
 
-__all__ = (
-    "OTHER", "READER", "WRITER", "WRITES_VIEW", "RoleFigures", "Totals", "client_roles", "cpu_of_all_roles",
-    "operations_at",
-    "query_role", "role_figures", "roles_of_threads",
-)  # fmt: skip
-
 READER, WRITER, OTHER = "reader", "writer", "other"
 # The view of an engine's rules that shows what writers, flushes and compactions do; empty where nothing writes.
 WRITES_VIEW = "writes"

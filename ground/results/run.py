@@ -27,8 +27,6 @@ from ground.results.redaction import is_abandoned
 from ground.settings import Setting
 from ground.system.atomic_files import read_json, write_json, write_whole
 
-__all__ = ("Run", "check_writable", "new_directory", "open_run", "read_or_none", "read_record")
-
 _T = TypeVar("_T")
 
 

@@ -21,8 +21,6 @@ from ground.results.run import open_run
 from ground.results.verdicts import VERDICT, Verdicts
 from ground.system.atomic_files import read_json
 
-__all__ = ("ListedRun", "RunList", "list_runs")
-
 # As every command of ours names its directory.
 _TIMED = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)-")
 _SETTINGS = ("configuration", "scale")

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from ground.text.toml import tomllib
 
-__all__ = ("MARKS", "SAMPLED", "SAMPLED_FRAMES", "STATES")
-
 _LIST = tomllib.loads(Path(__file__).with_name("states.toml").read_text(encoding="utf-8"))
 
 # What a thread waits for while it is off its CPU, in the order of tables, and what each means.

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from ground.results.ranges import Amount, Count
 
-__all__ = ("FileSection", "StoredFile", "StoredFiles")
-
 
 @dataclass(frozen=True)
 class FileSection:

@@ -10,8 +10,6 @@ from ground.errors import MeasurementError, UsageError
 from ground.results.ranges import Amount, Count
 from ground.system.atomic_files import read_json, write_json
 
-__all__ = ("NAME", "PERCENTILES", "Offered", "SweepRecord", "read_sweep", "write_sweep")
-
 _SCHEMA = 1
 NAME = "sweep.json"
 # As the client names them.

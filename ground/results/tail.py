@@ -9,11 +9,6 @@ from ground.results.interval import Interval
 from ground.results.ranges import Amount, Count, Share, Signed, in_order
 from ground.system.atomic_files import read_json
 
-__all__ = (
-    "KINDS", "KIND_OF_PART", "LEAST_SAMPLES", "MOST_READS", "P99", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail",
-    "TailGroup", "TailRow", "Threshold", "WorstQuery", "WorstRequest", "WorstWait", "read_tail",
-)  # fmt: skip
-
 # The percentile that slow queries begin at, unless another bound is given.
 P99 = 0.99
 # Queries with more read calls share one row.

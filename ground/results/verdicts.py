@@ -8,8 +8,6 @@ from ground.results.differences import AccountChange, Budget, Decision, Position
 from ground.results.metrics import DECIDING
 from ground.results.ranges import Amount, Count, Share
 
-__all__ = ("VERDICT", "Apart", "ArmVerdict", "Comparability", "ComparedRuns", "Verdicts")
-
 VERDICT = "verdict.json"
 
 

@@ -12,11 +12,6 @@ from ground.results.requests import OperationTotal
 from ground.results.stored_files import StoredFile
 from ground.system.atomic_files import read_json
 
-__all__ = (
-    "OWNERS", "SEVERAL", "FileRow", "ReasonRow", "StoredFolder", "StoredListing", "Whose", "WhoseRow",
-    "read_stored_listing", "read_whose",
-)  # fmt: skip
-
 # To whom a request belongs, in the order of tables; and what that says to a reader.
 OWNERS = {
     "database": "files of the database",

@@ -12,12 +12,6 @@ from ground.results.probes import Trap
 from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 
-__all__ = (
-    "CALLS", "FOLLOWERS", "QUEUE", "ROLES", "WAITS", "WRITE_STAGES", "StallCause", "WatchedFunction", "WriteHalf",
-    "WriteLadder", "WritePilot", "WriteRole", "WriteStage", "WriteStageName", "WriteTurn", "read_write_ladder",
-    "stage_sum",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class WriteStageName:

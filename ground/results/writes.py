@@ -11,9 +11,6 @@ from decimal import Decimal
 
 from ground.text.units import truncate
 
-__all__ = ("COLUMNS", "columns")
-
-
 COLUMNS = {
     "ops/sec": "operations a second",
     "mb/sec": "MiB of keys and values a second",

@@ -19,19 +19,6 @@ from ground.errors import MeasurementError, UsageError, error_of_system
 from ground.text.toml import tomllib
 from ground.text.units import format_bytes
 
-__all__ = (
-    "check_lines",
-    "check_new",
-    "check_readable",
-    "file_sha256",
-    "read_json",
-    "read_text",
-    "read_toml",
-    "read_whole",
-    "write_json",
-    "write_whole",
-)
-
 _T = TypeVar("_T")
 
 # A day of counters by second is 60 MB, the stacks of a long profile less.

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from ground.errors import HostError
 
-__all__ = ("built_binary",)
-
 # In a wheel beside this file; in a checkout where cargo puts them.
 _PLACES = (Path(__file__).with_name("bin"), Path(__file__).parents[2] / "target" / "release")
 

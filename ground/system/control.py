@@ -14,8 +14,6 @@ from ground.errors import HostError, IoflameError, MeasurementError, UsageError
 from ground.system.observer import QUIET_SECONDS
 from ground.system.process import Child, Children
 
-__all__ = ("CLOSE", "OPEN", "READY", "ControlledProgram", "answer_line")
-
 # Orders are OPEN and CLOSE; each of the three words is an answer, with the time.
 READY, OPEN, CLOSE = "ready", "open", "close"
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ground.system.own_groups import Hierarchy, hierarchy_of, own_name, remove_abandoned
 
-__all__ = ("limited_cpus",)
-
 _PERIOD_US = 100_000
 
 

@@ -10,8 +10,6 @@ from ground.errors import UsageError
 from ground.settings import Setting
 from ground.system.process import tool_path
 
-__all__ = ("check_cpus", "held_on")
-
 
 def check_cpus(text: str) -> str:
     """A list of CPUs as taskset and the kernel write it (`0-3,8`). UsageError where we may not run on all of them."""

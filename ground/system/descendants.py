@@ -9,9 +9,6 @@ from pathlib import Path
 
 from ground.system.proc_stat import stat_fields
 
-__all__ = ("ancestors", "descendants", "having_open", "is_below")
-
-
 # Only some kernels have it (CONFIG_PROC_CHILDREN); without it every process of the host is looked at.
 _KERNEL_LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
 

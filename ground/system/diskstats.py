@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ("DiskCount", "DiskCounts", "DiskStats", "disk_stats", "parse_disk_stats", "whole_disk")
-
 # Counters of a line on the newest kernels; older ones have the first 11 or 15.
 _COUNTERS = 17
 

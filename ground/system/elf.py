@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ("Section", "build_id", "build_id_of_notes", "debug_file", "sections")
-
 # Of a section header (elf.h): name, type, flags, address, offset, size.
 _SECTION = struct.Struct("<IIQQQQ")
 _NOTE, _NO_BITS, _EXECUTABLE = 7, 8, 4

@@ -9,8 +9,6 @@ import sys
 
 from ground.system.proc_stat import stat_fields
 
-__all__ = ("Foreground",)
-
 
 class Foreground:
     """Our terminal, which is lent to the process group of a command once that waits for it.

@@ -11,8 +11,6 @@ from pathlib import Path
 from ground.errors import UsageError
 from ground.system.mounts import hierarchies
 
-__all__ = ("container_group", "groups_of", "named_group")
-
 _CONTAINER = re.compile(r"[0-9a-f]{12,64}")
 
 

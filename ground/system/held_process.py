@@ -15,8 +15,6 @@ from typing import BinaryIO
 from ground.errors import MeasurementError, UsageError
 from ground.system.proc_stat import stat_fields
 
-__all__ = ("HeldProcess", "process_number")
-
 # The same on every architecture (include/uapi/asm-generic/unistd.h, linux/openat2.h).
 _OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10

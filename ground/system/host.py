@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ground.system.diskstats import whole_disk
 
-__all__ = ("describe_host", "disk_facts", "host_facts")
-
 _CPU = "/sys/devices/system/cpu"
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from urllib.request import Request
 
-__all__ = ("http_answer",)
-
 
 def http_answer(request: str | Request, seconds: float, most: int, *, proxies: bool = True) -> bytes:
     """The body. OSError, in words, where there is none in so many seconds, or it has more than `most` bytes.

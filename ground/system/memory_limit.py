@@ -16,8 +16,6 @@ from ground.settings import Setting
 from ground.system.own_groups import hierarchy_of, own_name, remove_abandoned
 from ground.text.units import format_bytes
 
-__all__ = ("limited_memory",)
-
 
 @contextlib.contextmanager
 def limited_memory(limit: int) -> Iterator[list[str]]:

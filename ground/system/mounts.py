@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-__all__ = ("Mount", "hierarchies", "mounts")
-
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 

@@ -9,8 +9,6 @@ from typing import Protocol
 from ground.errors import IoflameError
 from ground.text.progress import Reporter
 
-__all__ = ("QUIET_SECONDS", "NullObserver", "Observer", "attached")
-
 # A program that is attaching, or writes what it saw, uses some CPU all the time; one that has used none for so long
 # hangs, and is ended. A disk that takes longer for one write would have ruined the window as well.
 QUIET_SECONDS = 10.0

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from ground.system.descendants import descendants
 from ground.system.proc_stat import stat_fields
 
-__all__ = ("own_cpu_seconds",)
-
 _HZ = os.sysconf("SC_CLK_TCK")
 
 

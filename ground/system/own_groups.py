@@ -9,8 +9,6 @@ from pathlib import Path
 
 from ground.system.mounts import Mount, hierarchies
 
-__all__ = ("Hierarchy", "hierarchy_of", "own_name", "remove_abandoned")
-
 _NAME = "ioflame-"
 
 

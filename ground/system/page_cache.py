@@ -8,8 +8,6 @@ from pathlib import Path
 
 from ground.errors import HostError
 
-__all__ = ("drop_files", "drop_page_cache", "keep_files")
-
 _CHUNK = 4 << 20
 
 

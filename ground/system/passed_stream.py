@@ -9,8 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ("PassedStream",)
-
 _CHUNK = 1 << 16
 # A longer line is no line of progress: what of it is kept is its end.
 _LONGEST = 1 << 12

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ("named_fields", "named_stat", "stat_fields", "switches")
-
 _THREADS = 17
 _SWITCHES = re.compile(rb"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 

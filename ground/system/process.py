@@ -25,8 +25,6 @@ from ground.errors import HostError, MeasurementError, UsageError
 from ground.system import supervisor
 from ground.system.pulse import Pulse
 
-__all__ = ("OWN_GROUP", "Child", "Children", "Output", "capture", "inherited", "interruptible", "tool_path")
-
 _T = TypeVar("_T")
 _Stream = IO[bytes] | int | None
 

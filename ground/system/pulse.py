@@ -8,8 +8,6 @@ from pathlib import Path
 
 from ground.system.descendants import descendants
 
-__all__ = ("Pulse",)
-
 
 class Pulse:
     """Whether a process, or one below it, runs on a CPU now and then, as whatever works does.

@@ -15,8 +15,6 @@ import time
 from ground.errors import MeasurementError
 from ground.system.process import Child, Children, Output
 
-__all__ = ("RepeatedCommand",)
-
 # Of what a run prints, on each of its outputs.
 _MOST_BYTES = 1 << 16
 # $1 the command, $2 a pipe: a line asks for a run; $3 a pipe for its exit code; $4 and $5 pipes that it prints to.

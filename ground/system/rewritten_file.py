@@ -12,8 +12,6 @@ from pathlib import Path
 from ground.errors import HostError
 from ground.system.descendants import having_open
 
-__all__ = ("RewrittenFile",)
-
 # linux/inotify.h
 _MODIFY, _CLOSE_WRITE, _CREATE = 0x002, 0x008, 0x100
 _EVENT = struct.Struct("iIII")

@@ -10,8 +10,6 @@ import runpy
 import sys
 from pathlib import Path
 
-__all__ = ("module_argv",)
-
 
 def module_argv(module: str) -> list[str]:
     """The words that start it; its own follow."""

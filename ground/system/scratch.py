@@ -13,8 +13,6 @@ from pathlib import Path
 
 from ground.system.proc_stat import stat_fields
 
-__all__ = ("scratch_directory", "scratch_prefix")
-
 _NAME = re.compile(r"ioflame-(\d+)-(\d+)-\w+")
 
 

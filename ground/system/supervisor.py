@@ -22,8 +22,6 @@ import signal
 import sys
 import time
 
-__all__ = ("ASK", "KILL")
-
 ASK = signal.SIGTERM
 KILL = signal.SIGUSR1
 

@@ -14,8 +14,6 @@ from ground.system.descendants import ancestors, descendants, is_below
 from ground.system.groups import groups_of
 from ground.system.held_process import HeldProcess
 
-__all__ = ("Target",)
-
 # Of /proc/PID/stat: PF_KTHREAD.
 _KERNEL_THREAD = 0x00200000
 _STOPPED = (b"T", b"t")

@@ -6,8 +6,6 @@ import os
 import tarfile
 from pathlib import Path
 
-__all__ = ("unpack_into",)
-
 
 def unpack_into(archive: tarfile.TarFile, directory: Path) -> None:
     """All of it below `directory`, as this user's own. tarfile.TarError where a member leads out of it."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ("NO_BREAK", "cells", "escaped", "fold_line", "pad")
-
 # Between a name and its figure, which belong on one line.
 NO_BREAK = "\u00a0"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ("file_name",)
-
 _OTHERS = re.compile(r"[^\w.+-]")
 
 

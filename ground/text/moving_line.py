@@ -12,8 +12,6 @@ from rich.progress_bar import ProgressBar
 
 from ground.text.columns import escaped
 
-__all__ = ("MovingLine", "fitted")
-
 # Columns of a stage's line beside its words: spinner, bar of 20, clock, and a blank after each.
 _BESIDE = 32
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ("did_you_mean",)
-
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean X? `; "" where none of the known names is like it."""

@@ -15,8 +15,6 @@ from ground.text.columns import escaped
 from ground.text.terminal import steering_stderr
 from ground.text.units import format_seconds
 
-__all__ = ("Reporter", "shown_path", "terminal_width")
-
 
 def terminal_width(stream: TextIO) -> int | None:
     """Columns of the terminal that `stream` writes to; None when it writes to none: then lines are left whole."""

@@ -8,8 +8,6 @@ from typing import TypeVar
 from ground.errors import UsageError
 from ground.settings import Setting
 
-__all__ = ("number", "within")
-
 _Number = TypeVar("_Number", int, float)
 _KINDS: dict[object, str] = {int: "a whole number", float: "a number"}
 

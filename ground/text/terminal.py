@@ -17,8 +17,6 @@ from typing import Any, TextIO, cast
 from ground.errors import MeasurementError
 from ground.text.columns import escaped
 
-__all__ = ("ReaderGoneError", "on_terminal", "steering_stderr")
-
 
 class ReaderGoneError(Exception):
     """Who read our standard output went away (`| head`): nobody wants the rest."""

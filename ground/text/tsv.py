@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ("Row", "tsv")
-
 Row = Mapping[str, str | int | float | None]
 
 

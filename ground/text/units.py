@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from decimal import ROUND_DOWN, Decimal
 
-__all__ = ("format_bytes", "format_count", "format_figure", "format_seconds", "parse_bytes", "parse_count", "truncate")
-
 _BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _COUNTS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9}
 

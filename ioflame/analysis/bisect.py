@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
-__all__ = ("Costs", "Found", "NextStep", "Observation", "Search")
-
 # Blocks a session may have: beyond these, measuring another commit gives more information than another block.
 BLOCKS = (2, 4, 8)
 _CERTAIN = 0.99

@@ -9,16 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from ground.results.interval import Interval
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = (
-    "Draws",
-    "JointResamples",
-    "Resamples",
-    "jackknife_error",
-    "median",
-    "share_draws",
-    "share_intervals",
-)
-
 
 def median(values: Sequence[float]) -> float:
     """The middle value; the mean of the middle two of an even number. ValueError for none."""

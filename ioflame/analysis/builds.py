@@ -12,8 +12,6 @@ from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.compare.relative import relative_table
 from ioflame.analysis.compare.verdict import Costs, VerdictRule, compare
 
-__all__ = ("Round", "base_agrees", "moved_rows", "ratios", "summed_rows")
-
 # The runs of a round in order: the build, and the value of a column.
 Round = Sequence[tuple[str, float]]
 # A category with fewer us per query than this is not missed where it is not seen.

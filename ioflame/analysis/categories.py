@@ -12,8 +12,6 @@ from ground.results.profile import Folded
 from ioflame.analysis.bootstrap import share_intervals
 from ioflame.analysis.checks.stolen_time import share_bounds
 
-__all__ = ("categories_of", "category_file")
-
 _OWNER, _PARTS = "owner", "parts"
 
 

@@ -21,11 +21,6 @@ from ioflame.analysis.cells import Spread
 from ioflame.analysis.metric_intervals import figures, slice_columns
 from workloads.cells import BASELINE, Column
 
-__all__ = (
-    "CellRuns", "MeasuredRun", "category_draws", "changes_of", "column_draws", "figures_of", "movement", "pairs_of",
-    "spread_of_draws", "value_of_draws",
-)  # fmt: skip
-
 _NORMAL = NormalDist().inv_cdf(0.975)
 
 

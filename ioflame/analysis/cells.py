@@ -13,8 +13,6 @@ from ground.results.cells import Judged, Value
 from ground.text.units import format_figure
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("PROOFS", "Spread", "judge", "model_ratio", "spread_of", "summary_of")
-
 # How far a measured ratio may be from its model.
 _NEAR = 0.15
 _NORMAL = NormalDist().inv_cdf(0.975)

@@ -24,8 +24,6 @@ from ground.results.history import Feature, Fit, Level
 from ioflame.analysis.bootstrap import median
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("Run", "fit_history")
-
 _SHUFFLES = 99
 # The 96th of 99: one more of the same kind is above it in 4 of 100 cases. The fifth is for what is left of runs once
 # their means are taken out, which is a little more alike than runs are.

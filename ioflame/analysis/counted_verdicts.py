@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from ground.results.counted import REPEATS_WITHIN, Counted, Event
 
-__all__ = ("ACTED_ON", "Against", "CountVerdict", "Spread", "against", "not_repeatable", "spread")
-
 _CYCLES = {Event.INSTRUCTIONS: 0.5, Event.MISPREDICTIONS: 16.0, Event.LOCKED: 20.0}
 # A change of instructions below which nobody would act: other flags, or where the compiler puts code, make as much.
 ACTED_ON = 0.01

@@ -37,8 +37,6 @@ from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
 from ioflame.analysis.checks.stolen_time import stolen_of
 
-__all__ = ("MOST", "FindingRule", "Waits", "findings", "read_rules")
-
 MOST = 7
 # A query that takes little has small parts worth saying: this share of the whole is enough, whatever `least_us` is.
 ENOUGH = 0.03

@@ -20,9 +20,6 @@ from ground.results.interval import Interval
 from ioflame.analysis.compare.verdict import discovery_bound
 from ioflame.analysis.quantiles import t_quantile, t_tail
 
-__all__ = ("Hosts", "change_of", "watch_of")
-
-
 # Of both versions together: below it, neither the test nor the reader has anything to go by.
 _LEAST_SAMPLES = 30
 # Of what is reported, at most this share is chance: a little below the 5 % that are promised.

@@ -13,8 +13,6 @@ from ground.results.metrics import METRICS
 from ioflame.analysis.change_points import Run, fit_history
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("Measured", "history_of", "in_order")
-
 # Of two versions that a page compares; more degrees of freedom are as good as this many.
 _SHOWN_FREEDOM = 60
 

@@ -11,8 +11,6 @@ from ground.results.jobs import RunJobs, job_order
 from ground.results.requests import NOTHING, Request, Requests
 from ioflame.analysis.jobs import PARTS, is_whole, job_intervals
 
-__all__ = ("job_requests",)
-
 # Operations as `Requests.operations` has them, and the columns of a row.
 _COLUMNS = {"read": ("reads", "read_bytes", "read_ns"), "write": ("writes", "write_bytes", "write_ns")}
 _DISCARD = "discard"

@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ground.results.jobs import Job, RunJobs
 
-__all__ = ("Activity", "activity", "matched", "unknown_threads")
-
 # Least share of its CPU that a thread of jobs spends within them: the rest is picking jobs.
 _IN_JOBS = 0.9
 

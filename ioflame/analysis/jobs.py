@@ -14,11 +14,6 @@ from ground.results.jobs import Job, RunJobs, Stall, job_order
 from ground.results.record import Window
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = (
-    "ACCOUNT", "AFTER", "DELETING", "PARTS", "JobSamples", "cpu_by_level", "fixed_part", "is_whole", "job_costs",
-    "job_intervals", "job_rows",
-)  # fmt: skip
-
 # The parts of a job in its samples: what the engine's own account covers, its last steps, deleting files after it.
 ACCOUNT, AFTER, DELETING = range(3)
 PARTS = 3

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from ground.results.sweep import Offered
 
-__all__ = ("Kept", "Knee", "kept", "knee_of", "next_rate")
-
 # Of what the engine does without a rate: the curve's first points.
 _FIRST = (0.25, 0.5, 0.75)
 # The gap in which a rate is as good as known, as a part of it.

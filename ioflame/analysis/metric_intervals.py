@@ -11,8 +11,6 @@ from ground.results.metrics import METRICS, MODE_COUNTER, few_reads, metrics_of,
 from ground.results.record import CUT, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
 
-__all__ = ("count_off", "figures", "intervals_of", "metric_intervals", "slice_columns", "weight_by_time")
-
 # Of a target cores have slices of their own: its seconds need not be counted.
 _SCATTERED = [
     name for name, one in METRICS.items() if one.part and (one.headline or per_read(name)) and name != "cores"

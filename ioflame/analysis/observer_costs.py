@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from ground.results.record import ObserverCost, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
 
-__all__ = ("observer_costs",)
-
 # Of fewer seconds on either side no interval can be had.
 _FEWEST = 3
 

@@ -12,8 +12,6 @@ from ground.results.record import Window
 from ground.results.roles import WRITES_VIEW
 from ioflame.analysis.categories import categories_of, category_file
 
-__all__ = ("OPERATIONS_VIEW", "operations_of")
-
 # The view of a service's rules whose rows are kinds of operation.
 OPERATIONS_VIEW = "operations"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-__all__ = ("chi_squared_tail", "t_quantile", "t_tail")
-
 
 def t_tail(t: float, freedom: float) -> float:
     """Two-sided p of Student's t: P(|T| > |t|), by the incomplete beta function (Abramowitz and Stegun 26.7.1)."""

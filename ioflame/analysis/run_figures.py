@@ -11,8 +11,6 @@ from ground.results.pmp import Locks
 from ground.results.record import RunRecord, Window
 from ground.results.roles import role_figures
 
-__all__ = ("run_figures",)
-
 
 def run_figures(
     record: RunRecord, views: Mapping[str, Categories], locks: Locks | None, accounts: Sequence[Account] = ()

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from ground.results.interval import Interval
 
-__all__ = ("Cuts", "Scored", "ScoredGroups")
-
 _RESAMPLES = 600
 # Of fewer no interval can be had.
 _FEWEST_BLOCKS = 8

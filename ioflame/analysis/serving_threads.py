@@ -7,8 +7,6 @@ from ground.results.record import RunRecord
 from ground.results.roles import query_role
 from workloads.registry import engine_named, service_named
 
-__all__ = ("serving_threads",)
-
 
 def serving_threads(off: OffCpu, record: RunRecord) -> list[Thread]:
     """Those whose waits are a query's: of its role where a workload writes, else all that work but the engine's own,

@@ -24,8 +24,6 @@ from ioflame.analysis.tail_notes import notes_of
 from ioflame.analysis.tail_strip import strip_of
 from ioflame.analysis.worst_queries import worst_queries
 
-__all__ = ("Row", "TailAnalysis", "Used", "row_of", "tail_of", "used_records")
-
 BLOCK_NS = 250_000_000
 _Z = 1.96
 # What sums of many weights may be off by.

@@ -10,8 +10,6 @@ from ground.results.query_records import QueryRecord
 from ground.results.tail import BesideRow
 from ioflame.analysis.tail_groups import Bounds, GroupSums, Sums
 
-__all__ = ("Intervals", "beside_rows", "job_stretches")
-
 _REQUESTS = {
     "reads_beside": ("other reads that the device had", "requests"),
     "writes_beside": ("writes that the device had", "requests"),

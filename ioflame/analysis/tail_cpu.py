@@ -10,8 +10,6 @@ from ground.results.query_records import ON_CPU, QueryRecord
 from ground.results.tail import LEAST_SAMPLES, CpuRow
 from ioflame.analysis.tail_groups import MEDIAN, SLOW, Bounds, GroupSums, Sums
 
-__all__ = ("RUNNING", "CpuSplit", "Undisturbed", "cpu_rows")
-
 RUNNING = "on_cpu"
 _ALL = "samples"
 

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from ground.results.interval import Interval
 from ioflame.analysis.bootstrap import Draws, Resamples
 
-__all__ = ("MEDIAN", "SLOW", "Bounds", "Compared", "GroupSums")
-
 SLOW, MEDIAN = "slow", "median"
 # Of fewer blocks no interval can be had.
 _FEWEST = 8

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from ground.results.query_records import Recorded
 from ground.results.tail import Threshold
 
-__all__ = ("notes_of",)
-
 _FEW = 500
 _LEAST = 50
 

@@ -10,8 +10,6 @@ from ground.results.query_records import ON_CPU, PARTS, QueryRecord
 from ioflame.analysis.tail import Used
 from ioflame.analysis.tail_cpu import RUNNING, Undisturbed
 
-__all__ = ("folded_time",)
-
 # Plain words: a name in brackets means code of an object without names, which comparisons treat as the same.
 _RUNS, _RUN_QUEUE = "on-CPU", "run queue"
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from ground.results.query_records import QueryRecord
 from ground.results.tail import Strip
 
-__all__ = ("strip_of",)
-
 # Dots beyond these are not told apart in a picture.
 _MOST_DOTS = 1500
 _BINS = 100

@@ -8,8 +8,6 @@ from __future__ import annotations
 from ground.results.differences import Decision, Outcome, percent
 from ioflame.analysis.counted_verdicts import Against, CountVerdict
 
-__all__ = ("which_to_believe",)
-
 _MEASURED = {Outcome.SAME: "same user CPU", Outcome.REGRESSED: "more user CPU", Outcome.IMPROVED: "less user CPU"}
 _UNSEEN = "the cause is what counts do not see: caches, real branch prediction, where the code lies"
 

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ground.results.categories import Categories
-from ground.results.off_cpu import STATES, OffCpu, OffStack, WallClock, WallRow
-
-__all__ = ("wall_clock",)
+from ground.results.off_cpu import OffCpu, OffStack, WallClock, WallRow
+from ground.results.states import STATES
 
 _ON_CPU = "on-CPU"
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from ground.results.record import ANALYSIS, Command, RunRecord
 from ground.system.host import describe_host
 
-__all__ = ("barriers", "differences", "said")
-
 # What two runs must have in common for their figures to be compared (design, honesty rule 2): these, and the settings
 # of the engine. Its version need not be: to compare two is why there are two runs. Another event or unit bars what was
 # measured with it and no more, which `compare.instruments` says.

@@ -12,8 +12,6 @@ from ground.results.stored_files import StoredFile
 from ground.results.whose import SEVERAL, FileRow, ReasonRow, StoredListing, Whose, WhoseRow
 from workloads.file_kinds import kind_of
 
-__all__ = ("UNSAMPLED", "whose_of")
-
 # Of a request with a stack that no rule knows, of a file that no pattern fits; and of a request of the kernel's for a
 # file that nobody is known to have made.
 _OTHER, _WRITE_BACK = "other", "write-back"

@@ -8,8 +8,6 @@ from folding.wait_places import WaitPlace, place_of
 from ground.results.query_records import BLOCKED, PARTS, QueryRecord, Span
 from ground.results.tail import KIND_OF_PART, KINDS, WorstQuery, WorstRequest, WorstWait
 
-__all__ = ("worst_queries",)
-
 _TOLD = ("lock", "condition")
 
 

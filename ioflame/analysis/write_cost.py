@@ -10,8 +10,6 @@ from ground.results.write_ladder import WriteHalf, WriteLadder, WriteTurn
 from ioflame.analysis.bootstrap import jackknife_error
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("write_cost", "write_cost_checks")
-
 # Of a write: above it the stages tell of their probes.
 _DEAR = 0.20
 

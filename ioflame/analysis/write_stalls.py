@@ -5,8 +5,6 @@ from __future__ import annotations
 from ground.results.jobs import RunJobs, Stall
 from ground.results.write_ladder import StallCause
 
-__all__ = ("stall_causes",)
-
 
 def stall_causes(recorded: RunJobs, start_ns: int, end_ns: int) -> list[StallCause]:
     """Stalls that overlap the window (CLOCK_MONOTONIC ns), by their part in it; the longest cause first.

@@ -15,8 +15,6 @@ from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
 from ioflame.measure.agent import read_agent, run_agent
 
-__all__ = ("add_parser", "run")
-
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("agent", help="profile services now and then, into a store", description=__doc__)

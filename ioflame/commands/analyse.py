@@ -24,8 +24,6 @@ from ioflame.commands.outcome import print_outcome
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 
-__all__ = ("add_parser", "run")
-
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("analyse", help="fold, check and draw a recorded run again", description=__doc__)

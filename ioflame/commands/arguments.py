@@ -18,11 +18,6 @@ from ioflame.measure.options import ProfileOptions
 from workloads.engine import OUR_CLIENT
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
-__all__ = (
-    "CALLGRAPHS", "Commands", "add_builds", "add_memory", "add_profile_arguments", "add_repetition", "collectors",
-    "counts", "event_name", "libraries", "memory_of", "part", "profile_options", "seconds",
-)  # fmt: skip
-
 CALLGRAPHS = ("auto", "fp", "dwarf")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _NUMBER = r"\d+(?:\.\d+)?"

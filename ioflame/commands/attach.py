@@ -30,8 +30,6 @@ from ioflame.measure.attach.redact import forget_abandoned
 from ioflame.measure.attach.watching import WHOLE, Part
 from workloads.registry import service_named, service_names
 
-__all__ = ("add_parser", "run")
-
 _EXAMPLES = """examples:
   ioflame attach 4711 --seconds 60                    a service, and the children it has and will have
   ioflame attach --cgroup tikv.service                all that a unit, or --container ID, holds

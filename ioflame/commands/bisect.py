@@ -34,8 +34,6 @@ from ioflame.measure.count.plan import CountOptions, check_installed
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 
-__all__ = ("add_parser", "run")
-
 # Of a count: it has no random noise, and a range needs at least two.
 _REPEATS = 3
 

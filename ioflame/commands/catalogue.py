@@ -24,8 +24,6 @@ from workloads.experiment import experiment_names, own_definitions
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
 from workloads.scales import scales
 
-__all__ = ("add_parser",)
-
 
 def add_parser(commands: Commands) -> None:
     listing = commands.add_parser("list", help="experiments, workloads, configurations, steps, scales, a line each")

@@ -60,8 +60,6 @@ from workloads.libraries import asked_libraries, names_a_library
 from workloads.registry import DEFAULT_ENGINE, engine_named
 from workloads.releases import read_releases
 
-__all__ = ("add_parser", "run")
-
 _SCHEDULES = ("frozen", "process", "duet")
 _NAME = re.compile(r"[\w.+-]{1,40}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")

@@ -31,8 +31,6 @@ from ioflame.measure.count.counters import BACKENDS
 from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned
 from ioflame.present.counted import failures, write_pages
 
-__all__ = ("add_parser", "run")
-
 _EXAMPLES = """examples:
   ioflame count                                       all operations of the installed RocksDB
   ioflame count --rocksdb 7.10.2,10.5.1               two releases, the first is the base

@@ -13,8 +13,6 @@ from ioflame.commands.arguments import Commands, add_profile_arguments, profile_
 from ioflame.measure.attach.rights import attach_checks
 from ioflame.measure.host_checks import doctor_checks
 
-__all__ = ("add_parser", "run")
-
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("doctor", help="check what this host can measure", description=__doc__)

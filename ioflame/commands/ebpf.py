@@ -21,8 +21,6 @@ from ioflame.instruments.instrument import Alone
 from ioflame.measure.alone import watch
 from viz.terminal.columns import folded
 
-__all__ = ("add_parser",)
-
 _PROGRAMS: Mapping[str, Alone] = {name: one.alone for name, one in INSTRUMENTS.items() if one.alone is not None}
 
 

@@ -25,8 +25,6 @@ from workloads.database import locked
 from workloads.experiment import own_definitions
 from workloads.registry import engine_named
 
-__all__ = ("add_parser", "run")
-
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("experiment", help="run an experiment and print its tables", description=__doc__)

@@ -37,8 +37,6 @@ from viz.flame.difference import differs
 from viz.svg.static import LEAST_PX, WIDTH
 from workloads.registry import rules_named
 
-__all__ = ("add_parser", "run")
-
 _DEFAULT = "flamegraph.svg"
 _OF_TWO = "difference.svg"
 # Options that some kinds of file have no use for.

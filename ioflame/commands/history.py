@@ -17,8 +17,6 @@ from viz.page.document import write_page
 from viz.page.history import render_history
 from viz.terminal.history import left_out, render_steps
 
-__all__ = ("add_parser", "run")
-
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("history", help="versions of an engine: what changed, since when", description=__doc__)

@@ -16,16 +16,6 @@ from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.present.parts import part_of, parts_of, screen
 from viz.terminal.columns import folded
 
-__all__ = (
-    "add_to_asked_store",
-    "check_store",
-    "measured",
-    "print_outcome",
-    "print_screen",
-    "resumable",
-    "shown_command",
-)
-
 
 def resumable(conduct: Callable[[], None], directory: Path, reporter: Reporter) -> bool:
     """Whether `conduct` finished; False for an interrupt. If it did not, a warning says how to resume."""

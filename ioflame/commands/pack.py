@@ -22,8 +22,6 @@ from ground.results.run import Run, open_run
 from ground.system.atomic_files import check_new
 from ioflame.commands.arguments import Commands
 
-__all__ = ("add_parser", "run")
-
 ENDING = ".tar.xz"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.pmp import PmpPlan
+from collectors.pmp_plan import PmpPlan
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.files import Files
 from ground.system.held_process import process_number
@@ -27,8 +27,6 @@ from ioflame.present.rules_check import own_rules
 from viz.terminal.columns import folded
 from viz.terminal.pmp import render_locks, render_pmp
 from workloads.registry import DEFAULT_ENGINE, engine_names, rules_named
-
-__all__ = ("add_parser", "run")
 
 _ABOUT = """examples:
   ioflame pmp --pid $(pidof db_bench)                    10 seconds, every thread 10 times a second

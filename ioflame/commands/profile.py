@@ -18,8 +18,6 @@ from ioflame.measure.job import Job, new_record, resolve
 from ioflame.measure.profile import database_of, load_and_measure
 from workloads.database import locked
 
-__all__ = ("add_parser", "run")
-
 _EXAMPLES = """examples:
   ioflame profile                                     readrandom, a few GB, with what this host offers
   ioflame profile --scale smoke                       does it work here? about a minute

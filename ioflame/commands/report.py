@@ -24,8 +24,6 @@ from viz.page.document import write_page
 from viz.page.experiment import render_experiment
 from viz.terminal.relative import render_relative
 
-__all__ = ("add_parser", "run")
-
 _VERSIONS = "versions.html"
 
 

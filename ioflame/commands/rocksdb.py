@@ -21,8 +21,6 @@ from workloads.registry import DEFAULT_ENGINE, engine_named
 from workloads.release_cache import CachedRelease, ReleaseCache
 from workloads.releases import Releases
 
-__all__ = ("add_parser", "run")
-
 _EXAMPLES = """examples:
   ioflame rocksdb list                          the releases, their compilers, which are here
   ioflame rocksdb get 9.10.0 10.4.2             fetch two now, to be without a network later

@@ -12,8 +12,6 @@ from ioflame.commands.arguments import Commands
 from ioflame.present.rules_check import checked_rules
 from viz.terminal.columns import folded
 
-__all__ = ("add_parser", "run")
-
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("rules", help="try category rules of your own on a run", description=__doc__)

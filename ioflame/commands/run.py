@@ -43,8 +43,6 @@ from viz.terminal.summary import lost_lines
 from workloads.counted_clients import client_names
 from workloads.registry import service_named, service_names
 
-__all__ = ("add_parser", "run")
-
 _EXAMPLES = """examples:
   ioflame run -- ./db_bench --benchmarks=readrandom --use_existing_db --duration=60 --db=/mnt/db
   ioflame run -- taskset -c 0-3 ./db_bench --benchmarks=fillseq,readrandom,overwrite

@@ -25,8 +25,6 @@ from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands
 from viz.terminal.runs import render_runs
 
-__all__ = ("add_parser", "run")
-
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(

@@ -18,8 +18,6 @@ from ioflame.commands.outcome import print_screen
 from ioflame.present.parts import PARTS, part_of
 from viz.terminal.columns import folded
 
-__all__ = ("add_parser", "run")
-
 
 def add_parser(commands: Commands) -> None:
     parts = "\n".join(f"  {name:<9} {part.about}" for name, part in PARTS.items())

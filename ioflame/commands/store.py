@@ -26,8 +26,6 @@ from ioflame.store.imports import FORMATS, SETTINGS, settings_of
 from ioflame.store.pyroscope import push_run
 from viz.terminal.fleet import render_watch
 
-__all__ = ("add_parser", "run")
-
 _EXAMPLES = """examples:
   ioflame store add S runs/latest runs/20261123T000000-compare-readrandom
   ioflame store add S profile.pb.gz --set version=10.6 --set workload=serving

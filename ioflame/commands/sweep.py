@@ -27,8 +27,6 @@ from viz.terminal.sweep import render_sweep
 from workloads.database import locked
 from workloads.engine import OUR_CLIENT
 
-__all__ = ("add_parser", "run")
-
 _EXAMPLES = """examples:
   ioflame sweep                                       readrandom, up to overload
   ioflame sweep --rocksdb 10.4.2 --limit p99=2ms --threads 4

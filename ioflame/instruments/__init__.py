@@ -8,8 +8,6 @@ from collections.abc import Mapping
 
 from ioflame.instruments.instrument import Instrument
 
-__all__ = ("BY_DEFAULT", "INSTRUMENTS")
-
 
 def _found() -> Mapping[str, Instrument]:
     modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]

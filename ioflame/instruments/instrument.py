@@ -23,8 +23,6 @@ from ground.text.tsv import Row
 from viz.page.run_view import Graph, Observed, Panel
 from workloads.registry import Rules
 
-__all__ = ("Alone", "Flame", "Instrument", "Part", "Refusal", "Tables", "Watched", "add_backend", "add_queries")
-
 Tables = dict[str, Sequence[Row]]
 
 

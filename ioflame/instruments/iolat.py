@@ -25,8 +25,6 @@ from viz.page.run_view import Observed, Panel
 from viz.terminal.io_latency import io_latency_text
 from workloads.registry import Rules
 
-__all__ = ("INSTRUMENT", "device_number")
-
 _OVERHEAD = """
 Three small programs run for each request (start, issue, end): together 0.5 to 1 us of CPU on a 2-CPU VM, where a read
 takes 50 us or more. The kernel's own account of the first second is in each result (`iolat cost`). Nothing is written

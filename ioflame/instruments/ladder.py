@@ -25,8 +25,6 @@ from viz.page.run_view import Observed, Panel
 from viz.terminal.ladder import ladder_text
 from workloads.registry import Rules
 
-__all__ = ("INSTRUMENT", "latency_of_client")
-
 _NOT_WRITING = Refusal(
     "this workload writes: the ladder follows the storage reads of a query, and neither a Put's way through the log "
     "and the memtable nor what flushes and compactions read on nobody's behalf",

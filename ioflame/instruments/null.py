@@ -5,6 +5,4 @@ from __future__ import annotations
 from ground.system.observer import NullObserver
 from ioflame.instruments.instrument import Instrument
 
-__all__ = ("INSTRUMENT",)
-
 INSTRUMENT = Instrument("null", place=8, observer=lambda _: NullObserver())

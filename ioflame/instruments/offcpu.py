@@ -14,9 +14,10 @@ from ground.errors import UsageError
 from ground.results.categories import Categories, read_categories
 from ground.results.checks import Check
 from ground.results.files import Files
-from ground.results.off_cpu import STATES, OffCpu, OffStack, WallClock, read_off_cpu, read_wall_clock
+from ground.results.off_cpu import OffCpu, OffStack, WallClock, read_off_cpu, read_wall_clock
 from ground.results.profile import read_profile
 from ground.results.run import Run
+from ground.results.states import STATES
 from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
@@ -31,8 +32,6 @@ from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.off_cpu import off_cpu_table, stack_list, wall_clock_table
 from viz.weights import scaled_weight
 from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
-
-__all__ = ("INSTRUMENT", "one_pid")
 
 _HOTTEST = 8
 

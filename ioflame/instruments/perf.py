@@ -8,8 +8,6 @@ from ground.results.record import ProfileFacts
 from ground.system.observer import Observer
 from ioflame.instruments.instrument import Instrument, Watched
 
-__all__ = ("INSTRUMENT",)
-
 
 def _observer(watched: Watched) -> Observer:
     plan, run = watched.plan, watched.run

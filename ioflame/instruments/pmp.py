@@ -8,8 +8,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from collectors.pmp import PmpPlan, Sampling
+from collectors.pmp import Sampling
 from collectors.pmp_checks import pmp_checks
+from collectors.pmp_plan import PmpPlan
 from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp, pmp_profile
 from ground.results.checks import Check
@@ -26,8 +27,6 @@ from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.pmp import render_locks, render_pmp
 from viz.weights import scaled_weight
 from workloads.registry import Rules
-
-__all__ = ("INSTRUMENT", "analyse", "draw")
 
 
 def _observer(watched: Watched) -> Observer:

@@ -21,8 +21,6 @@ from viz.page.run_view import Observed, Panel
 from viz.terminal.off_cpu import run_queue_table
 from workloads.registry import Rules
 
-__all__ = ("INSTRUMENT",)
-
 _OVERHEAD = """
 Two small programs run at each context switch of the machine and at each wake-up; no stack is walked.
 """

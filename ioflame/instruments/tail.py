@@ -41,8 +41,6 @@ from viz.page.run_view import Observed, Panel
 from viz.terminal.tail import tail_text, worst_text
 from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
 
-__all__ = ("INSTRUMENT", "analyse")
-
 _OVERHEAD = """
 Every query is trapped where it begins and where it is left. What that takes is predicted from a second before
 the window (queries/s x the cost of a trap here), printed, and refused above 5 % of a CPU unless --force says otherwise.

@@ -43,8 +43,6 @@ from workloads.registry import (
     titled,
 )
 
-__all__ = ("INSTRUMENT", "listing_of")
-
 # One read in so many has a stack, of other requests one in an eighth of that.
 _REASONS = 32
 

@@ -27,8 +27,6 @@ from viz.terminal.writes import writes_text
 from viz.write_rows import write_groups, write_rows
 from workloads.registry import Rules
 
-__all__ = ("INSTRUMENT",)
-
 _OVERHEAD = """
 Each write is trapped at its entry and its return, and at those of the functions that begin its stages: 7 functions of a
 leader, 4 of a follower, about 1 us each with the programs, and more where writers wait for one another. What that takes

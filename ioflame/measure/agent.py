@@ -41,8 +41,6 @@ from ioflame.measure.attach.continuous import (
 )
 from ioflame.store.add import add_to_store
 
-__all__ = ("Agent", "Turn", "WatchedService", "read_agent", "run_agent", "turn_of")
-
 # What `ioflame attach` is asked for where the service does not say.
 _ATTACH: Mapping[str, str | int | float | bool] = {"collect": "perf", "freq": 49}
 _ANSWER_SECONDS = 300.0

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.pmp import PmpPlan, Sampling, sampler_named
+from collectors.pmp import Sampling, sampler_named
+from collectors.pmp_plan import PmpPlan
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.run import check_writable, new_directory
@@ -20,8 +21,6 @@ from ground.system.held_process import HeldProcess
 from ground.system.observer import Observer, attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
-
-__all__ = ("Ended", "sample", "watch")
 
 
 @dataclass

@@ -18,8 +18,6 @@ from ioflame.measure.job import Job
 from workloads.database import Database
 from workloads.fio import fio_argv, parse_fio, request_split
 
-__all__ = ("LONGEST_SECONDS", "look_at_requests", "read_by_children", "run_baseline")
-
 LONGEST_SECONDS = 60
 _LOOK_SECONDS = 2
 # Fewer reads than this say nothing of their size: the database answers from its cache.

@@ -11,11 +11,10 @@ from ground.errors import UsageError
 from ground.settings import Setting
 from ground.text.progress import Reporter
 from ioflame.measure.options import ProfileOptions
-from workloads.engine import Engine, EngineBuild
+from workloads.build import EngineBuild
+from workloads.engine import Engine
 from workloads.libraries import asked_libraries, found_library
 from workloads.steps import DatabaseShape
-
-__all__ = ("build_of", "named_builds", "readable_by_all")
 
 _NAMED = re.compile(r"([\w.+-]{1,40})=(.+)", re.DOTALL)
 

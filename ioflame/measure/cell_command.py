@@ -23,8 +23,6 @@ from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from workloads.cells import COMMAND, CellRun
 
-__all__ = ("command_step",)
-
 
 def command_step(
     job: CellsJob, run: CellRun, outcome: CellOutcome, going: CellsRun, log: Path, reporter: Reporter

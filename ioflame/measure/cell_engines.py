@@ -5,12 +5,11 @@ from __future__ import annotations
 from ground.errors import UsageError
 from ioflame.measure.options import ProfileOptions
 from workloads.artifact import artifact_facts
+from workloads.build import EngineBuild
 from workloads.cells import Cell, Cells
-from workloads.engine import Engine, EngineBuild
+from workloads.engine import Engine
 from workloads.experiment import own_definitions
 from workloads.registry import engine_named
-
-__all__ = ("build_facts", "driver", "own_engines")
 
 
 def driver(cell: Cell) -> tuple[str, str]:

@@ -29,20 +29,17 @@ from ioflame.measure.estimate import plan_lines
 from ioflame.measure.job import Job, Planned, cache_of, planned, resolve
 from ioflame.measure.options import ProfileOptions
 from ioflame.measure.own_command.command_words import checked_command
+from workloads.build import EngineBuild
 from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale
 from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded
-from workloads.engine import Engine, EngineBuild
+from workloads.engine import Engine
 from workloads.experiment import read_cells
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 from workloads.releases import older
 from workloads.scales import Scale, Sizing
 from workloads.steps import Configuration
-
-__all__ = (
-    "CellsJob", "check_host", "commands_of", "database_of", "loads", "resolve_cells", "workload_job",
-)  # fmt: skip
 
 # Of the data of a cell: the files, what a compaction holds twice, and what is left to others.
 _SPARE = 1 << 30

@@ -23,8 +23,6 @@ from ioflame.measure.recorded import recorded
 from workloads.cells import BASELINE
 from workloads.database import Database
 
-__all__ = ("baseline_step", "measure_step")
-
 
 def baseline_step(
     job: Job, database: Database, name: str, outcome: CellOutcome, going: CellsRun, children: Children,

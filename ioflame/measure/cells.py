@@ -22,8 +22,6 @@ from ioflame.measure.jobs import job_figures
 from workloads.cells import BASELINE, COMMAND, CellRun
 from workloads.database import Database, locked
 
-__all__ = ("conduct_cells", "refuse_others")
-
 
 def conduct_cells(job: CellsJob, going: CellsRun, reporter: Reporter) -> None:
     """Runs what is not done. A failed cell is noted with the reason, and the others continue; a full disk ends it."""

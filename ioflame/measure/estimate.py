@@ -10,8 +10,6 @@ from ioflame.measure.baseline import LONGEST_SECONDS
 from workloads.engine import Engine
 from workloads.steps import DatabaseShape
 
-__all__ = ("plan_lines", "step_seconds")
-
 # What a disk worth measuring writes at least, while a compaction reads from it.
 _WRITES_PER_SECOND = 100 << 20
 # Opening, two looks at pending compactions 5 s apart, closing.

@@ -13,12 +13,11 @@ from ground.errors import HostError
 from ground.results.checks import Check, Verdict
 from ioflame.measure.builds import build_of
 from ioflame.measure.options import ProfileOptions
+from workloads.build import EngineBuild
 from workloads.checks import build_checks, disk_checks, existing
-from workloads.engine import Engine, EngineBuild
+from workloads.engine import Engine
 from workloads.our_client import client_checks
 from workloads.registry import engine_named, engine_names
-
-__all__ = ("doctor_checks", "profile_checks")
 
 
 def profile_checks(plan: Plan, engine: Engine, build: EngineBuild, db_dir: Path) -> list[Check]:

@@ -33,21 +33,16 @@ from ioflame.measure.builds import build_of, readable_by_all
 from ioflame.measure.host_checks import profile_checks
 from ioflame.measure.options import ProfileOptions
 from workloads.artifact import artifact_facts
+from workloads.build import EngineBuild
 from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded
-from workloads.engine import Engine, EngineBuild, Tree
+from workloads.engine import Engine, Tree
 from workloads.registry import engine_named
 from workloads.scales import Scale, Sizing, fit, scales
 from workloads.steps import Configuration, DatabaseShape
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = (
-    "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "on_this_host", "place",
-    "planned", "resolve", "scale_of",
-)  # fmt: skip
-
 
 # Of an engine beside its block cache: memtables, indexes, stacks, code.
 _ENGINE_MEMORY = 192 << 20

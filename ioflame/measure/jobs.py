@@ -16,8 +16,6 @@ from ground.system.atomic_files import write_json
 from ioflame.analysis.jobs import cpu_by_level, job_rows
 from workloads.file_kinds import FilesReader
 
-__all__ = ("clock_pair", "job_figures", "note_jobs")
-
 # A log that is written at once with a job's end and every 5 s otherwise says by then what there is to say.
 _LOG_SECONDS = 6.0
 

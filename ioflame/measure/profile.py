@@ -33,15 +33,6 @@ from workloads.artifact import loaded_libraries
 from workloads.database import Database
 from workloads.engine import Tree
 
-__all__ = (
-    "choose_callgraph",
-    "database_of",
-    "load_and_measure",
-    "measure",
-    "query_report",
-    "roles_of",
-)
-
 _TRIAL_SECONDS = 1.0
 # More than this share of weight in stacks that do not reach a thread's start, and frame pointers are not good enough.
 _INCOMPLETE_LIMIT = 0.10

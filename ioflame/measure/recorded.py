@@ -10,8 +10,6 @@ from ground.results.record import Command
 from ground.results.run import Run
 from ground.system.process import Child, Children
 
-__all__ = ("commands_of", "recorded")
-
 
 @contextlib.contextmanager
 def recorded(run: Run, children: Children) -> Iterator[Children]:

@@ -24,8 +24,6 @@ from workloads.database import Database
 from workloads.engine import Engine
 from workloads.our_client import closing_lines
 
-__all__ = ("SweepOptions", "check_swept", "conduct", "offered_of")
-
 # Of a run, beside its seconds: opening the database, and closing it.
 _SLACK_SECONDS = 120
 _LOOK_SECONDS = 0.05

@@ -21,8 +21,6 @@ from viz.breakdowns import Breakdown, Stacked, against_base, beside, parts_in_or
 from workloads.cells import Breakdown as Asked
 from workloads.cells import Cell, Cells, Column
 
-__all__ = ("Compared", "breakdowns_of", "compared_builds", "stacked_builds")
-
 ROLE = "role"
 # Of so many builds the comparison with the base says it all.
 _PAIR = 2

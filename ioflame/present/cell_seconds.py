@@ -23,8 +23,6 @@ from viz.cell_tables import (
 from viz.export.benchmark_tsv import render_report_tsv
 from workloads.cells import BASELINE, Cells
 
-__all__ = ("database_facts", "report_tsv", "tables_of")
-
 
 def tables_of(cells: Cells, going: CellsRun, seconds: SecondsOfCells) -> Iterator[Breakdown]:
     """The tables, those that would be empty left out."""

@@ -18,8 +18,6 @@ from viz.page.document import write_page
 from viz.terminal.summary import lost_lines
 from workloads.registry import rules_named
 
-__all__ = ("counts_beside", "unwatched", "write_comparison_page")
-
 _PAGE = "compare.html"
 
 

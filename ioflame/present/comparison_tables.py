@@ -12,8 +12,6 @@ from ground.results.metrics import DECIDING
 from ground.results.verdicts import Verdicts
 from ioflame.analysis.compare.relative import agreement, relative_table
 
-__all__ = ("Beside", "tables_of")
-
 
 @dataclass(frozen=True)
 class Beside:

@@ -19,8 +19,6 @@ from viz.page.counted import render_count
 from viz.page.document import write_page
 from viz.terminal.counted import render_counts
 
-__all__ = ("Shown", "failures", "write_pages")
-
 # By which the files that an operation leaves may differ.
 _SAME_WORK = 0.01
 # Functions whose own counts differ, at most.

@@ -30,8 +30,6 @@ from viz.terminal.relative import render_relative
 from viz.terminal.summary import lost_lines
 from workloads.cells import Cells
 
-__all__ = ("cells_text", "cells_view", "unwatched", "write_experiment_page")
-
 _QUARTERS = Spread("the 25th to 75th percentile of its runs, of which there are four or more.")
 _BOOTSTRAP = Spread(
     "95 % interval, by bootstrap over the runs and the seconds of their plain windows; "

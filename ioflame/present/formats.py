@@ -16,8 +16,6 @@ from viz.svg.difference import difference_graph
 from viz.svg.flame_graph import FlamegraphOptions, flamegraph
 from viz.svg.static import LEAST_PX, WIDTH
 
-__all__ = ("FORMATS", "Asked", "Format", "format_of")
-
 
 @dataclass(frozen=True)
 class Asked:

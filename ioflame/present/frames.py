@@ -10,8 +10,6 @@ from ground.results.metrics import cpu_profiled
 from ground.results.roles import cpu_of_all_roles
 from ground.results.run import Run
 
-__all__ = ("profile_runs",)
-
 
 def profile_runs(runs: Iterable[Run]) -> list[ProfileRun]:
     """The profiles of those runs that have one, with the CPU per query that it represents: each a session of its own.

@@ -14,8 +14,6 @@ from ioflame.analysis.compare.relative import relative_table
 from ioflame.analysis.compare.verdict import Costs, VerdictRule, decide, unpaired
 from viz.experiment_view import ExperimentView
 
-__all__ = ("imported_view", "relative_qps")
-
 # Single runs, or a few of each: looked at once.
 _RULE = VerdictRule(looks=(2,))
 

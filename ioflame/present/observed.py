@@ -16,8 +16,6 @@ from ioflame.instruments.ladder import latency_of_client
 from ioflame.stages.rules import rules_of
 from viz.page.run_view import Observed
 
-__all__ = ("read_observed",)
-
 _T = TypeVar("_T")
 
 

@@ -32,8 +32,6 @@ from viz.terminal.latency_layers import latency_layers as layers_of
 from viz.terminal.operations import operations_text
 from viz.terminal.summary import categories_table, render_screen, windows_table
 
-__all__ = ("PARTS", "latency_layers", "layers", "part_of", "parts_of", "screen")
-
 
 def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
     """What of a run is read first, on one screen. show: the command that prints the rest"""

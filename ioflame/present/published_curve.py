@@ -10,8 +10,6 @@ from ground.results.differences import Cell, RelativeTable
 from viz.breakdowns import Breakdown
 from workloads.curves import Curve
 
-__all__ = ("beside_published", "judged_change", "published_ratios")
-
 # A published change below this is within what one run of a test repeats to.
 _SMALL = 0.02
 _NOT_PUBLISHED = "not published"

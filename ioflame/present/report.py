@@ -32,8 +32,6 @@ from viz.page.report import render_report
 from viz.page.run_view import RunView
 from workloads.registry import engine_named, engine_names
 
-__all__ = ("write_page_of", "write_report")
-
 _OWNER, _LEAF = "owner", "leaf"
 
 

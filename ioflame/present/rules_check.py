@@ -20,8 +20,6 @@ from viz.terminal.columns import aligned
 from workloads.registry import DEFAULT_ENGINE, service_rules
 from workloads.service import rules_text
 
-__all__ = ("checked_rules", "own_rules")
-
 # Views that the tables need.
 _VIEWS = ("owner", "leaf")
 _HEAVIEST = 12

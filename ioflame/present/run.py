@@ -32,8 +32,6 @@ from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
 from viz.weights import scaled_weight
 
-__all__ = ("write_pages",)
-
 _OWNER = "owner"
 # Views with a part of the summary that is made for them.
 _OF_THEIR_OWN = (_OWNER, "leaf", WRITES_VIEW, OPERATIONS_VIEW)

@@ -21,8 +21,6 @@ from ioflame.stages.rules import rules_of
 from viz.flame.stacks import Stack, read_folded, stacks_of
 from workloads.registry import engine_frames, engine_names, rules_named
 
-__all__ = ("Source", "Stacks", "fold_source", "read_source", "read_stacks", "write_pprof")
-
 _FIRST_BYTES = 1 << 13
 _TIMEOUT = 1800
 # A line of folded text ends in its weight; perf script and binary files do not begin so.

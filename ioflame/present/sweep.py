@@ -12,8 +12,6 @@ from viz.page.document import write_page
 from viz.page.sweep import render_sweep_page
 from viz.sweep_view import SweepView
 
-__all__ = ("shown_sweep", "write_sweep_page")
-
 
 def shown_sweep(record: SweepRecord) -> SweepView:
     told = {one.rate: _told(one, kept(one, record.percentile, record.limit_us)) for one in record.offered if one.rate}

@@ -19,8 +19,6 @@ from ioflame.present.frames import profile_runs
 from ioflame.present.stacks import fold_source, read_source
 from viz.flame.difference import PER_QUERY, SHARE
 
-__all__ = ("TwoProfiles", "compare_two")
-
 # Names that are guessed for one would hide what is gone and what is new.
 _MATCHING = "canonical,alias,thread"
 _COUNTS = {

@@ -13,8 +13,6 @@ from ground.system.atomic_files import write_json
 from ioflame.instruments import INSTRUMENTS
 from ioflame.stages.jobs import job_accounts
 
-__all__ = ("note_accounts",)
-
 
 def note_accounts(run: Run) -> None:
     """Of the results that lie in the run directory. One that cannot be read is a failed check already, and has none."""

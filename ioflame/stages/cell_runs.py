@@ -13,8 +13,6 @@ from ioflame.analysis.bootstrap import Draws
 from ioflame.analysis.cell_draws import CellRuns, MeasuredRun, column_draws, figures_of
 from workloads.cells import Cells
 
-__all__ = ("SecondsOfCells", "measured_cells", "seconds_of_cells")
-
 
 def measured_cells(cells: Cells, going: CellsRun) -> dict[str, CellRuns]:
     """By cell, of those that have a run that is done and was measured window by window."""

@@ -10,8 +10,6 @@ from ioflame.analysis.cell_draws import spread_of_draws, value_of_draws
 from ioflame.analysis.cells import Spread, judge, spread_of, summary_of
 from workloads.cells import Cells, Column, Hold
 
-__all__ = ("Drawn", "headings_of", "judged", "values_of")
-
 Values = dict[str, dict[str, Value | None]]
 # By row of the table, then by column.
 Drawn = Mapping[str, Mapping[str, Draws]]

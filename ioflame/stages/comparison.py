@@ -20,18 +20,6 @@ from ioflame.analysis.time_and_counts import which_to_believe
 from ioflame.stages.comparison_accounts import accounts_of, observed_decisions
 from ioflame.stages.comparison_budget import budget_of
 
-__all__ = (
-    "Judged",
-    "PlannedComparison",
-    "blocks_within",
-    "costs_of",
-    "judge",
-    "plans_of",
-    "rule_of",
-    "verdicts_of",
-    "windows_of",
-)
-
 # Of QPS on a shared disk that is neither quiet nor bad: 6 % a block, 1 % from session to session.
 ASSUMED = Variances(0.01, 0.06, 0.06)
 # Of a process, its warm-up included.

@@ -17,8 +17,6 @@ from ioflame.analysis.compare.figures import BlockLogs
 from ioflame.analysis.compare.nested import difference, sums_of
 from ioflame.analysis.compare.verdict import Costs, VerdictRule, decide
 
-__all__ = ("accounts_of", "observed_decisions")
-
 
 def accounts_of(going: ComparisonRun, arm: str) -> list[AccountChange]:
     """The changes from the base to the arm."""

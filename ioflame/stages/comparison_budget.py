@@ -9,15 +9,14 @@ from ground.results.categories import read_categories
 from ground.results.comparison import Comparison, ComparisonRun, Session
 from ground.results.differences import Budget
 from ground.results.files import Files
-from ground.results.off_cpu import STATES, read_off_cpu
+from ground.results.off_cpu import read_off_cpu
 from ground.results.record import Window
 from ground.results.run import open_run
+from ground.results.states import STATES
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.metric_intervals import slice_columns
 from ioflame.analysis.serving_threads import serving_threads
-
-__all__ = ("budget_of",)
 
 # One session says nothing of the next, however many seconds it has.
 _FEWEST_SESSIONS = 2

@@ -17,8 +17,6 @@ from ground.results.run import Run
 from ground.system.scratch import scratch_directory
 from ioflame.stages.rules import rules_of
 
-__all__ = ("analyse_group", "group_checks")
-
 
 def analyse_group(run: Run, facts: ProfileFacts, stats: FoldStats, owner: Categories) -> list[Check]:
     """Writes `events.json`. stats, owner: of the leader's fold, and its table"""

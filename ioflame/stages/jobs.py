@@ -27,8 +27,6 @@ from ioflame.analysis.job_threads import activity, matched, unknown_threads
 from ioflame.analysis.jobs import AFTER, PARTS, JobSamples, job_costs, job_intervals
 from ioflame.stages.rules import rules_of
 
-__all__ = ("agreement", "analyse_jobs", "job_accounts", "kernel_threads")
-
 _OWNER = "owner"
 _MIB = 1 << 20
 # Sampled CPU and the engine's own account of it agree within this share; with fewer samples chance alone exceeds it.

@@ -13,8 +13,6 @@ from ground.system.atomic_files import read_json
 from ioflame.instruments import INSTRUMENTS
 from ioflame.stages.rules import rules_of
 
-__all__ = ("analyse_observed",)
-
 # The edges of a window and those of what was counted in it are microseconds apart.
 _UNSEEN = 0.01
 

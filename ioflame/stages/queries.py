@@ -10,8 +10,6 @@ from ground.results.run import Run
 from ground.system.atomic_files import read_text
 from workloads.engine import Engine
 
-__all__ = ("queries_each_second", "writes_each_second")
-
 
 def queries_each_second(run: Run, engine: Engine) -> list[int]:
     """Without the operations of a writer beside them; empty without a report. MeasurementError for a broken one."""

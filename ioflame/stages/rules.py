@@ -8,8 +8,6 @@ from ground.results.files import Files
 from ground.results.run import Run
 from workloads.registry import DEFAULT_ENGINE, Rules, engine_names, rules_named, service_named, service_names
 
-__all__ = ("rules_of",)
-
 
 def rules_of(run: Run) -> Rules:
     """Those of its engine; a run that was attached to a service keeps its own."""

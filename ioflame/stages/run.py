@@ -47,8 +47,6 @@ from ioflame.stages.rules import rules_of
 from workloads.engine import Engine
 from workloads.registry import engine_named, service_advice, service_named
 
-__all__ = ("Analysed", "advice_of", "analyse", "of_queries")
-
 _OWNER, _LEAF = "owner", "leaf"
 
 

@@ -18,9 +18,6 @@ from ioflame.store.counts import counted_tables
 from ioflame.store.imports import Imported, import_file
 from ioflame.store.runs import comparison_tables, experiment_tables, run_tables
 
-__all__ = ("Added", "add_to_store")
-
-
 # Columns of `runs` by settings.
 _TOLD = {"workload": "workload", "test": "test", "label": "version", "host": "host"}
 

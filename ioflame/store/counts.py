@@ -12,8 +12,6 @@ from ground.results.store.database import RunTables
 from ioflame.analysis.counted_verdicts import spread
 from ioflame.store.runs import artifact_row, run_name, utc
 
-__all__ = ("counted_tables",)
-
 # By their names among the figures.
 _FIGURES = {"instructions": Event.INSTRUCTIONS, "mispredictions": Event.MISPREDICTIONS}
 

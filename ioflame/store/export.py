@@ -13,8 +13,6 @@ from ground.errors import MeasurementError, UsageError
 from ground.results.store.database import Store, stored_files
 from ground.system.atomic_files import check_new, write_whole
 
-__all__ = ("LATEST", "events_of", "export_run", "facts_of", "profile_of")
-
 _STACKS = """
     SELECT stack_hi, stack_lo, list({name: name, object: object, file: file, line: line} ORDER BY place)
     FROM (SELECT stack_hi, stack_lo, unnest(frames) AS frame, generate_subscripts(frames, 1) AS place

@@ -9,8 +9,6 @@ from ground.results.fleet import Watch
 from ground.results.store.database import Store, stored_query
 from ioflame.analysis.fleet import watch_of
 
-__all__ = ("watch_release",)
-
 # Each join of fleet.sql has its smaller side last; by its own estimates DuckDB would keep all samples in memory.
 _AS_WRITTEN = "SET disabled_optimizers = 'join_order,build_side_probe_side'"
 _DAYS = "SELECT label, created::DATE AS day, count(DISTINCT host) AS hosts FROM runs GROUP BY ALL ORDER BY ALL"

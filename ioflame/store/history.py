@@ -16,8 +16,6 @@ from ground.results.store.database import Store, stored_query
 from ground.system.atomic_files import write_json, write_whole
 from ioflame.analysis.history import Measured, history_of
 
-__all__ = ("read_history", "write_otava")
-
 _CATEGORIES = """SELECT test, host, label, category, us, sd, runs FROM us_per_query WHERE "view" = 'owner'"""
 _NOISE = """SELECT host, strftime(day, '%Y-%m-%d'), runs, qps_sd, cpu_sd, twin_mean, twin_sd FROM noise
             WHERE qps_sd IS NOT NULL"""

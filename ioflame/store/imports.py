@@ -23,8 +23,6 @@ from ground.system.atomic_files import file_sha256, read_text, read_whole
 from ground.system.scratch import scratch_directory
 from ioflame.store.runs import run_name, sample_rows
 
-__all__ = ("FORMATS", "SETTINGS", "Imported", "import_file", "settings_of")
-
 FORMATS = ("pprof", "otlp", "folded", "perf-data", "tsv")
 # What a file does not say of itself and `--set` may.
 SETTINGS = ("workload", "version", "host", "test", "threads", "cpuPer", "qps", "event", "probability")

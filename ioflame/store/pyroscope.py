@@ -21,8 +21,6 @@ from ground.results.store.database import Store
 from ground.system.http_answer import http_answer
 from ioflame.store.export import events_of, facts_of, profile_of
 
-__all__ = ("push_run",)
-
 _ANSWER_SECONDS, _MOST_BYTES = 30, 1 << 20
 _LABELS = {name: name for name in ("run", "arm", "host", "artifact", "workload")} | {"version": "label"}
 # Characters that may not be in a name; those that would end a label.

@@ -33,8 +33,6 @@ from ioflame.stages.run import of_queries
 from workloads.cells import COMMAND
 from workloads.registry import rules_named
 
-__all__ = ("artifact_row", "comparison_tables", "experiment_tables", "run_name", "run_tables", "sample_rows", "utc")
-
 # Kept whole. Recordings are not: they hold copies of the process's memory.
 _KEPT = (".json", ".txt", ".csv")
 _NOT_KEPT = (Files.PMP_RAW,)

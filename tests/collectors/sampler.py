@@ -15,8 +15,6 @@ from ground.system.binaries import built_binary
 from tests.collectors.conftest import thread_states
 from tests.until import until
 
-__all__ = ("Sampler", "not_stopped", "sampled", "with_frame")
-
 
 class Sampler:
     """A running stacksampler and its files."""

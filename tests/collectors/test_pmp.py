@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.pmp import PmpPlan, Sampling, sampler_named
+from collectors.pmp import Sampling, sampler_named
+from collectors.pmp_plan import PmpPlan
 from folding.pmp import fold_pmp
 from ground.errors import HostError, UsageError
 from ground.results.files import Files

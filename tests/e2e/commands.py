@@ -19,20 +19,6 @@ from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.recorded_run import Measured
 
-__all__ = (
-    "AS_NOBODY",
-    "Measured",
-    "attached",
-    "endpoint",
-    "held",
-    "measured",
-    "operations_around",
-    "rocksdb_library",
-    "script",
-    "service",
-    "wait_for",
-)
-
 # Before a command line: as a user who may look into no process of root's.
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 

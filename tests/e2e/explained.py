@@ -12,8 +12,6 @@ from pathlib import Path
 from ground.results.record import RunRecord
 from ioflame.cli import main
 
-__all__ = ("assert_explained", "command_lines", "comparable", "explained")
-
 
 def command_lines(out: str) -> list[list[str]]:
     """Those that `explain` printed."""

@@ -26,10 +26,11 @@ from ground.system.groups import container_group, named_group
 from ground.system.held_process import HeldProcess
 from ground.system.target import Target
 from tests.conftest import Ioflame
-from tests.e2e.commands import AS_NOBODY, Measured, attached, rocksdb_library, service
+from tests.e2e.commands import AS_NOBODY, attached, rocksdb_library, service
 from tests.e2e.explained import explained
 from tests.ioflame.asked import refused
 from tests.programs import FRAMES, compiled
+from tests.recorded_run import Measured
 from tests.until import until
 from viz.flame.stacks import stacks_of
 from viz.flame.tree import FrameTree

@@ -10,7 +10,8 @@ import pytest
 
 from ground.results.checks import Verdict
 from tests.conftest import Ioflame
-from tests.e2e.commands import Measured, attached, script, service
+from tests.e2e.commands import attached, script, service
+from tests.recorded_run import Measured
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 

@@ -14,12 +14,13 @@ import pytest
 from ground.results.cells import CellsRun
 from ground.results.run import open_run
 from tests.conftest import Ioflame
-from tests.e2e.commands import Measured, measured, script
+from tests.e2e.commands import measured, script
 from tests.e2e.test_services import figures_of_transactions, serving_postgresql
 from tests.figures import Report
 from tests.ioflame.asked import asked, refused
 from tests.pgbench import ends_of_transactions, logging_to
 from tests.places import ROOT
+from tests.recorded_run import Measured
 
 pytestmark = pytest.mark.needs("perf")
 

@@ -22,10 +22,11 @@ from ground.results.query_records import read_query_records, read_recorded
 from ground.results.record import Window
 from ground.system.page_cache import drop_files
 from ground.system.process import Children
-from tests.e2e.commands import Measured, attached, service
+from tests.e2e.commands import attached, service
 from tests.ebpf.whose_window import seen
 from tests.figures import Report
 from tests.pgbench import ends_of_transactions, logging_to
+from tests.recorded_run import Measured
 from tests.until import until
 from workloads.registry import service_named
 

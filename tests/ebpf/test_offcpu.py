@@ -10,7 +10,8 @@ import pytest
 
 from folding.offcpu import fold_off_cpu
 from ground.results.checks import Verdict
-from ground.results.off_cpu import STATES, OffStack
+from ground.results.off_cpu import OffStack
+from ground.results.states import STATES
 from tests.collectors.conftest import thread_states
 from tests.ebpf.conftest import Start
 from tests.ebpf.off_cpu_windows import adds_up, observe, observe_load, queue_of, slept_and_begun

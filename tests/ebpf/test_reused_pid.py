@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.pmp import PmpPlan, Sampling
+from collectors.pmp import Sampling
+from collectors.pmp_plan import PmpPlan
 from ebpf.iolat import IoLatencyRequest, io_latency_observer
 from ebpf.ladder import LadderRequest
 from folding.pmp import fold_pmp

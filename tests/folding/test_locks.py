@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.pmp import PmpPlan, Sampling
+from collectors.pmp import Sampling
+from collectors.pmp_plan import PmpPlan
 from folding.locks import lock_report, plain_name, read_rules
 from folding.pmp import fold_pmp
 from ground.errors import UsageError

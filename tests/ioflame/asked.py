@@ -11,8 +11,6 @@ from ioflame.cli import main
 from ioflame.commands.arguments import add_profile_arguments, profile_options
 from ioflame.measure.options import ProfileOptions
 
-__all__ = ("asked", "options", "refused")
-
 
 def options(*words: str) -> ProfileOptions:
     """Those of a profile; without words the defaults."""

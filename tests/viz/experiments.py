@@ -9,8 +9,6 @@ from ground.results.differences import Cell, RelativeTable
 from viz.breakdowns import Breakdown, Stacked
 from viz.experiment_view import ExperimentView, MadeRun, Spread
 
-__all__ = ("RUN", "VIEW")
-
 RUN = "asc.2, old-1-readwhilewriting"
 VIEW = ExperimentView(
     title="streams",

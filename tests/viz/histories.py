@@ -9,8 +9,6 @@ from ground.results.history import Category, History, Noise
 from ground.results.store.database import RunTables, Store
 from ioflame.analysis.history import Measured, history_of
 
-__all__ = ("VERSIONS", "add_figure", "made")
-
 VERSIONS = [f"{major}.{minor}.0" for major in (6, 7, 8, 9) for minor in range(10)]
 
 

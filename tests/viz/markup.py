@@ -6,8 +6,6 @@ import html
 import re
 from xml.etree import ElementTree
 
-__all__ = ("drawn", "rows_of", "text_of", "titles")
-
 _SVG = "{http://www.w3.org/2000/svg}"
 
 

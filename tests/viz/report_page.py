@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
-__all__ = ("boxes", "node", "part", "search")
-
 
 def part(page: Page, name: str) -> str:
     return page.locator(f'[data-part="{name}"]').first.inner_text()

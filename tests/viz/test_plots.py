@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ground.results.interval import Interval
-from ground.results.off_cpu import STATES
+from ground.results.states import STATES
 from tests.viz import observers
 from tests.viz.markup import drawn, text_of, titles
 from viz.figures import CannotBeError, interval_text, left_out, schedstat_is_above, states_of_working

@@ -14,8 +14,9 @@ from ground.results.categories import Categories, Category, OtherFrame
 from ground.results.checks import Check, Verdict
 from ground.results.histogram import Histogram
 from ground.results.interval import Interval
-from ground.results.off_cpu import STATES, StateTotal
+from ground.results.off_cpu import StateTotal
 from ground.results.record import ObserverCost, RunRecord, Unobserved
+from ground.results.states import STATES
 from ground.text.columns import NO_BREAK, cells, fold_line
 from tests.viz import observers
 from tests.viz.runs import record, view

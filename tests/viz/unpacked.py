@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ground.results.profile import OTHER
 from viz.flame.embedded import FORMAT
-from viz.flame.stacks import OTHER, Stack
+from viz.flame.stacks import Stack
 
 
 def unpack(data: Mapping[str, Any]) -> list[tuple[Stack, str | None]]:

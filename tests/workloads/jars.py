@@ -14,8 +14,6 @@ from ground.system.atomic_files import file_sha256
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.releases import Release, Releases
 
-__all__ = ("MULTI_GET", "altered", "host_library", "jar_of", "listing", "own_member")
-
 MULTI_GET = b"rocksdb_batched_multi_get_cf\0"
 ROCKSDB = RocksDB().releases()
 

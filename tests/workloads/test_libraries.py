@@ -14,7 +14,7 @@ from tests.programs import compiled
 from tests.workloads.jars import MULTI_GET, altered, host_library, jar_of, listing, own_member
 from tests.workloads.test_our_client import client
 from workloads.artifact import artifact_facts
-from workloads.engine import EngineBuild
+from workloads.build import EngineBuild
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.libraries import Library, found_library
 from workloads.registry import engine_named

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib import resources
 
-__all__ = ("asset",)
-
 
 def asset(*names: str) -> str:
     """The files of these names, one after the other."""

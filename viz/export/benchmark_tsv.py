@@ -11,8 +11,6 @@ from ground.results.cells import CellsRecord
 from ground.results.record import RunRecord
 from ground.results.writes import columns
 
-__all__ = ("HEADER", "render_report_tsv")
-
 HEADER = [
     "ops_sec", "mb_sec", "lsm_sz", "blob_sz", "c_wgb", "w_amp", "c_mbps", "c_wsecs", "c_csecs", "b_rgb", "b_wgb",
     "usec_op", "p50", "p99", "p99.9", "p99.99", "pmax", "uptime", "stall%", "Nstall", "u_cpu", "s_cpu", "rss", "test",

@@ -8,8 +8,6 @@ from typing import Any
 
 from ground.results.tail import WorstQuery
 
-__all__ = ("chrome_trace",)
-
 # Slices of a track nest or follow each other: one that begins within another and ends after it is an error to viewers,
 # which nest, move or drop it. So the requests of a thread have tracks of their own, as many as were under way at once.
 # No thread has a number as large as this (PID_MAX_LIMIT).

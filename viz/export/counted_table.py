@@ -5,8 +5,6 @@ from __future__ import annotations
 from viz.counted_view import CountView, figure
 from viz.export.relative_tables import markdown_row
 
-__all__ = ("render_count_markdown",)
-
 
 def render_count_markdown(view: CountView) -> str:
     """A line an operation: what each arm takes, and the verdict on each but the base."""

@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ground.results.profile import OTHER
 from viz.export.speedscope import by_thread, named_frames
 from viz.flame.palette import hue_places
-from viz.flame.stacks import OTHER, Stack
-
-__all__ = ("firefox_profile",)
+from viz.flame.stacks import Stack
 
 # Of the processed format; newer Firefox Profilers convert older files, so an old number is the safe one.
 _FIREFOX_VERSION = 47

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from ground.results.differences import Cell, RelativeTable
 from viz.relative_cells import legend, rows_of, with_interval
 
-__all__ = ("markdown_row", "render_relative_markdown", "render_relative_tsv")
-
 _HEADER = ("metric", "host", "base", "test", "version", "ratio", "low", "high", "confidence", "mark")
 
 

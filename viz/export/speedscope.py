@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from viz.flame.stacks import Stack
 
-__all__ = ("by_thread", "named_frames", "speedscope")
-
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds", "bytes": "bytes"}
 

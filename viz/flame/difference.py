@@ -12,8 +12,6 @@ from ground.results.frame_differences import FrameDifferences, Line
 from viz.flame.palette import Theme
 from viz.printable import printable
 
-__all__ = ("PER_QUERY", "SHARE", "DifferenceTree", "Kind", "differs", "packed", "rows_of", "rule_words")
-
 # What a cost is: CPU of a query, or a part of the whole profile.
 PER_QUERY = "us per query"
 SHARE = "% of all"

@@ -26,12 +26,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ground.results.profile import OTHER
 from viz.flame.layout import shorter_forms
-from viz.flame.stacks import OTHER
 from viz.flame.tree import DrawnTree, FrameTree
 from viz.printable import printable
-
-__all__ = ("FORMAT", "json_text", "named", "pack", "tree_columns")
 
 FORMAT = 2
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from ground.text.columns import cells
 from viz.flame.tree import DrawnTree
 
-__all__ = ("Box", "fit", "layout", "shorter_forms")
-
 _MOST_FORMS = 12
 _LONGEST_NAME = 4000
 

@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ground.results.hues import HUES
-from viz.flame.stacks import OTHER
-
-__all__ = ("BRIGHT", "DIMMED", "THEMES", "Theme", "fills", "hue_class", "hue_places", "variables")
+from ground.results.profile import OTHER
 
 BRIGHT = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")
 DIMMED = ("#5788ba", "#c86645", "#c2b25d", "#d58395", "#70b3d4", "#0c9979", "#96a500", "#8a8900")

@@ -13,8 +13,6 @@ from ground.errors import MeasurementError
 from ground.results.profile import OTHER, Folded
 from viz.printable import printable
 
-__all__ = ("OTHER", "Stack", "by_name", "read_folded", "stacks_of")
-
 _WHOLE = re.compile(rb"[0-9]+(\.0*)?")  # some folders write 12.00
 
 

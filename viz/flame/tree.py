@@ -8,9 +8,8 @@ from operator import itemgetter
 from typing import Protocol
 
 from ground.errors import MeasurementError
-from viz.flame.stacks import OTHER, Stack
-
-__all__ = ("DrawnTree", "FrameTree")
+from ground.results.profile import OTHER
+from viz.flame.stacks import Stack
 
 
 class DrawnTree(Protocol):

@@ -17,8 +17,6 @@ from viz.page.wilson import wilson
 from viz.svg.share_bar import share_bar
 from viz.weights import exact_weight, percentages
 
-__all__ = ("event_group", "further", "leaf", "matrix", "operations", "owner")
-
 _OVER_SECONDS = (
     "95 %: interval of the share by bootstrap over the seconds of the window; "
     "it does not include what changes from run to run."

@@ -26,8 +26,6 @@ from viz.page.frames import frames_compared
 from viz.page.rendering import absent, banner, part, plot_figure, render, table
 from viz.svg.blocks import Dot, blocks_plot
 
-__all__ = ("ComparisonView", "render_comparison")
-
 
 @dataclass(frozen=True)
 class ComparisonView:

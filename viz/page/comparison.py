@@ -21,8 +21,6 @@ from viz.page.run_view import RunView
 from viz.svg.ladder import LadderRow
 from viz.weights import percentages
 
-__all__ = ("comparison",)
-
 
 def _ladder(view: RunView) -> LadderRow | None:
     found = view.observed.of(Files.LADDER, Ladder)

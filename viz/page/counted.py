@@ -17,8 +17,6 @@ from viz.page.rendering import banner, part, plot_figure, render, table
 from viz.svg.history import category_bars
 from viz.svg.ratios import Ratio, ratios_plot
 
-__all__ = ("every_operation", "render_count")
-
 # Arms from which on they are a curve.
 _CURVE = 3
 

@@ -17,8 +17,6 @@ from viz.assets import asset
 from viz.flame.palette import THEMES, variables
 from viz.page.rendering import render
 
-__all__ = ("page", "write_page")
-
 _SCRIPTS = (
     "flame_core.js", "dom.js", "profile.js", "views.js", "canvas.js", "save.js", "function_table.js",
     "flame_controls.js", "two_sides.js", "difference_graph.js", "plots.js", "page.js",

@@ -23,8 +23,6 @@ from viz.svg.elements import element
 from viz.svg.history import category_bars
 from viz.svg.ratios import Ratio, ratios_plot
 
-__all__ = ("render_experiment",)
-
 _SINGLE = "A line is a test. Single runs: what differs may be the host's."
 _VERDICTS = {True: ("passed", "ok"), False: ("failed", "bad"), None: ("not judged", "note")}
 

@@ -14,8 +14,9 @@ from markupsafe import Markup
 from ground.results.carried import carried
 from ground.results.files import Files
 from ground.results.ladder import PARTS, PLACES, Ladder, QueryParts, queries_of
-from ground.results.off_cpu import STATES, WallClock
+from ground.results.off_cpu import WallClock
 from ground.results.record import RunRecord
+from ground.results.states import STATES
 from ground.system.host import describe_host
 from viz.figures import FIRST, engine_words, other_words, watching_words, where_it_goes
 from viz.page.rendering import render
@@ -25,8 +26,6 @@ from viz.page.what_ran import tiles
 from viz.svg.ladder import KINDS, kind_of
 from viz.svg.stacked_bar import BarPart, stacked_bar
 from viz.svg.thread_states import ON_CPU, STATE_HUES
-
-__all__ = ("first_screen",)
 
 # Of a bar; smaller parts are one.
 _KIND_OF_PLACE = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ground.results.off_cpu import STATES
+from ground.results.states import STATES
 from viz.flame.embedded import json_text, pack
 from viz.flame.palette import hue_places
 from viz.flame.stacks import Stack
@@ -17,8 +17,6 @@ from viz.page.run_view import IDLE, Graph, Observed
 from viz.printable import printable
 from viz.svg.thread_states import STATE_HUES
 from viz.weights import percentages, scaled_weight
-
-__all__ = ("flame_data", "flame_graphs", "graphs", "off_cpu_graph", "pmp_graph", "weighs")
 
 
 def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> Markup:

@@ -14,8 +14,6 @@ from viz.page.document import page
 from viz.page.rendering import render, table
 from viz.printable import printable
 
-__all__ = ("frames_compared", "frames_graph", "render_two")
-
 _RULES = {
     "canonical": "spelled differently",
     "alias": "alias file",

@@ -23,8 +23,6 @@ from viz.page.rendering import absent, banner, part, plot_figure, render, table
 from viz.svg.elements import element
 from viz.svg.history import VersionDot, category_bars, history_plot
 
-__all__ = ("render_history",)
-
 _KIND = {Outcome.REGRESSED: "warn", Outcome.IMPROVED: "note"}
 # What matters, drawn as a band around the first level.
 _BAND = 0.02

@@ -15,8 +15,6 @@ from viz.svg.elements import element
 from viz.svg.heat_map import columns
 from viz.svg.histogram import Named
 
-__all__ = ("io_panel", "latency_table")
-
 _STAGES = ("total", "queue", "device")
 _OWNERS = ("process", "others")
 

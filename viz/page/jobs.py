@@ -24,8 +24,6 @@ from viz.terminal.jobs import (
     part_cells,
 )
 
-__all__ = ("job_lanes", "jobs_panel", "tree_panels")
-
 _MIB = 1 << 20
 
 

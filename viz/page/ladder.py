@@ -15,8 +15,6 @@ from viz.svg.axes import us
 from viz.svg.histogram import Named
 from viz.svg.ladder import KINDS, LadderRow, kind_of, ladder_plot
 
-__all__ = ("ladder_panel", "ladders_compared")
-
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 _KINDS = [(hue, f"{name}: {about}") for name, (hue, about) in KINDS.items()]
 

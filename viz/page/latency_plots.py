@@ -11,8 +11,6 @@ from viz.svg.axes import us
 from viz.svg.heat_map import Column, heat_map
 from viz.svg.histogram import PERCENTILES, Named, histogram
 
-__all__ = ("heat_map_figure", "histograms", "percentile_table")
-
 
 def histograms(title: str, series: Sequence[Named], what: str, saved: str, legend: str = "") -> Markup:
     """A figure with a button for each histogram, and one for the scale; empty ones have none.

@@ -11,8 +11,6 @@ from viz.figures import left_out
 from viz.page.rendering import absent, table
 from viz.svg.elements import element
 
-__all__ = ("lock_panel",)
-
 _SHOWN = 40
 
 

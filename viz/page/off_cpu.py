@@ -7,7 +7,8 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from ground.results.off_cpu import STATES, OffCpu, RunQueue, Thread, WallClock
+from ground.results.off_cpu import OffCpu, RunQueue, Thread, WallClock
+from ground.results.states import STATES
 from viz.figures import StateTime, left_out, schedstat_is_above, states_of_working
 from viz.page.latency_plots import histograms, percentile_table
 from viz.page.rendering import absent, plot_figure, table
@@ -15,8 +16,6 @@ from viz.svg.elements import element
 from viz.svg.histogram import Named
 from viz.svg.thread_states import ON_CPU, STATE_HUES, thread_groups, thread_states
 from viz.weights import percentages
-
-__all__ = ("off_panel", "run_queue_panel", "wall_clock_panel")
 
 _WAITS = {"woken": "wake-up to CPU", "preempted": "put off its CPU until it runs again", "started": "created to CPU"}
 

@@ -16,8 +16,6 @@ from viz.flame.palette import hue_class
 from viz.printable import printable
 from viz.svg.elements import element
 
-__all__ = ("absent", "banner", "compile_templates", "part", "plot_figure", "render", "table")
-
 
 def _shown(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -33,8 +33,6 @@ from viz.page.windows import windows
 from viz.printable import printable
 from viz.weights import scaled_weight
 
-__all__ = ("render_report", "render_stacks")
-
 
 def render_report(views: Sequence[RunView], apart: Apart | None = None) -> str:
     """The page of `views`; the first is the base that others are compared with.

@@ -21,8 +21,6 @@ from ground.results.record import RunRecord, Window
 from viz.flame.stacks import Stack
 from viz.printable import printable
 
-__all__ = ("IDLE", "Graph", "Observed", "Panel", "RunView", "by_state")
-
 _T = TypeVar("_T")
 
 IDLE = "idle"

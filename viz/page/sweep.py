@@ -16,8 +16,6 @@ from viz.page.rendering import part, plot_figure, render, table
 from viz.svg.sweep import sweep_plot
 from viz.sweep_view import SweepView
 
-__all__ = ("render_sweep_page",)
-
 _CAPTION = "Latency by the rate at which queries come"
 _LEGEND = (
     "From the moment that a query was due to its end, so waiting behind slow queries is in it. A cross at the top is a "

@@ -27,8 +27,6 @@ from viz.tail_words import (
     waker_words,
 )
 
-__all__ = ("tail_panel",)
-
 _HUES = 16
 
 

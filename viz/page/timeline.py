@@ -16,8 +16,6 @@ from viz.page.jobs import job_lanes, tree_panels
 from viz.page.rendering import absent, plot_figure, render, table
 from viz.svg.timeline import Point, TimePanel, TimeSeries, panels, points_of, second_of, time_plot
 
-__all__ = ("timeline",)
-
 
 def timeline(
     rates: Sequence[int],

@@ -10,8 +10,6 @@ from ground.results.checks import Verdict, worst
 from viz.page.rendering import absent, render
 from viz.page.run_view import RunView
 
-__all__ = ("trust", "verdict")
-
 
 class _Light(NamedTuple):
     """kind: class of page.css; sign and word: never told by the colour alone"""

@@ -17,8 +17,6 @@ from viz.page.io_latency import latency_table
 from viz.page.rendering import part, render
 from viz.page.run_view import Observed, Panel
 
-__all__ = ("waits",)
-
 
 def waits(observed: Observed, metrics: Mapping[str, float], writing: bool = True) -> Markup:
     """metrics: of the run's plain windows; writing: the run writes"""

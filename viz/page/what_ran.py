@@ -14,8 +14,6 @@ from viz.page.rendering import render
 from viz.page.run_view import RunView
 from viz.weights import scaled_weight
 
-__all__ = ("tiles", "what_ran")
-
 
 def what_ran(view: RunView) -> Markup:
     """Build, database, host, how it was recorded, and every figure of the run with what it is."""

@@ -11,8 +11,6 @@ from viz.svg.elements import element
 from viz.svg.share_bar import share_bar
 from viz.whose_labels import LabelledSum, file_label, labelled, level_matrix, reason_sums
 
-__all__ = ("whose_panel",)
-
 _OPERATIONS = ("read", "write", "flush", "discard", "other")
 _FILES = 40
 _HEADS = ["", "requests", "%", "size", "mean us at the device"]

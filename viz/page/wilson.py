@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ("wilson",)
-
 _Z = 1.959963984540054  # of 95 %, two-sided
 
 

@@ -9,8 +9,6 @@ from ground.results.record import RunRecord
 from viz.figures import window_rows
 from viz.page.rendering import absent, table
 
-__all__ = ("windows",)
-
 
 def windows(record: RunRecord) -> Markup:
     heads, *rows = window_rows(record)

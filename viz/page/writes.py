@@ -22,8 +22,6 @@ from viz.write_rows import (
     write_rows,
 )
 
-__all__ = ("writes_panel",)
-
 _HUES = 16
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from viz.figures import CannotBeError
 
-__all__ = ("Axis", "duration", "linear_axis", "log_axis", "nice_step", "us")
-
 
 @dataclass(frozen=True, slots=True)
 class Axis:

@@ -12,8 +12,6 @@ from viz.figures import number_text
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, path, plot
 
-__all__ = ("Bar", "bars_plot")
-
 _WIDTH, _ROW, _TOP, _FOOT, _RIGHT = 520, 22, 6, 22, 92
 # Of small text, px a letter at most.
 _LETTER, _LONGEST = 6.4, 24

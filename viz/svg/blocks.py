@@ -12,8 +12,6 @@ from markupsafe import Markup
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, plot
 
-__all__ = ("Dot", "blocks_plot")
-
 _WIDTH, _HEIGHT, _TIME_END, _PLACE_BEGIN = 1000, 260, 690, 750
 _LEFT, _RIGHT, _TOP, _FOOT = 56, 16, 14, 34
 

@@ -11,8 +11,6 @@ from viz.flame.palette import Theme
 from viz.svg.flame_graph import FlamegraphOptions, drawing
 from viz.svg.static import Key
 
-__all__ = ("difference_graph",)
-
 
 def difference_graph(found: FrameDifferences, unit: str, options: FlamegraphOptions) -> str:
     """The text of the SVG file. unit: of the costs; options: `subtitle` comes behind what differs."""

@@ -8,8 +8,6 @@ from markupsafe import Markup, escape
 
 from viz.printable import printable
 
-__all__ = ("element", "label", "path", "plot")
-
 
 def element(name: str, *content: object, **attributes: object) -> Markup:
     """`<name attributes>content</name>`. Attributes are written with hyphens for underscores, and `class_` is `class`.

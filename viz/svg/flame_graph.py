@@ -28,8 +28,6 @@ from viz.printable import printable
 from viz.svg.static import LEAST_PX, MARGIN, ROW, WIDTH, Key, draw_foot, draw_frames, draw_head
 from viz.weights import exact_weight, percentages, scaled_weight
 
-__all__ = ("FlamegraphOptions", "drawing", "flamegraph", "write_flamegraph")
-
 _SCRIPTS = ("flame_core.js", "two_sides.js", "svg_flame_graph.js")
 
 

@@ -14,8 +14,6 @@ from viz.svg.axes import Axis, duration, linear_axis, log_axis
 from viz.svg.elements import element, label, path, plot
 from viz.svg.histogram import bins, checked
 
-__all__ = ("Column", "columns", "heat_map")
-
 _WIDTH, _HEIGHT = 1000, 320
 _LEFT, _RIGHT, _TOP, _FOOT = 62, 60, 34, 70
 _MOST_COLUMNS, _MOST_ROWS = 120, 48

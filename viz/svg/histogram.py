@@ -13,8 +13,6 @@ from viz.figures import CannotBeError
 from viz.svg.axes import Axis, duration, linear_axis, log_axis, nice_step
 from viz.svg.elements import element, label, path, plot
 
-__all__ = ("PERCENTILES", "Named", "bins", "checked", "histogram")
-
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 _WIDTH, _HEIGHT = 900, 250
 _LEFT, _RIGHT, _TOP, _FOOT = 50, 20, 52, 36

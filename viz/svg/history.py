@@ -11,8 +11,6 @@ from viz.flame.palette import hue_class, hue_places
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, path, plot
 
-__all__ = ("VersionDot", "category_bars", "history_plot")
-
 _WIDTH, _HEIGHT = 1000, 230
 _LEFT, _RIGHT, _TOP, _FOOT = 66, 14, 12, 62
 

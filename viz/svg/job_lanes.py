@@ -9,8 +9,6 @@ from markupsafe import Markup
 
 from viz.svg.elements import element, label
 
-__all__ = ("Bar", "Lane", "drawn_lanes", "lanes_height")
-
 _LANE, _BAR = 16, 12
 
 

@@ -11,8 +11,6 @@ from ground.results.ladder import STAGES, Ladder, Rung
 from viz.svg.axes import linear_axis, us
 from viz.svg.elements import element, label, path, plot
 
-__all__ = ("KINDS", "LadderRow", "kind_of", "ladder_plot")
-
 # Whose time a stage is, with its hue: told apart by colour-blind eyes, and named in the legend and each tooltip.
 KINDS = {
     "engine": (0, "its own code"),

@@ -11,8 +11,6 @@ from markupsafe import Markup
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, path, plot
 
-__all__ = ("Ratio", "ratios_plot")
-
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FOOT = 1000, 330, 52, 24, 14, 46
 # Bands that lie over one another say nothing: with more lines than these, each has a panel of its own.
 _MOST_BANDS = 3

@@ -6,8 +6,6 @@ from markupsafe import Markup
 
 from viz.svg.elements import element, path
 
-__all__ = ("share_bar",)
-
 _WIDTH, _HEIGHT = 1000, 16
 
 

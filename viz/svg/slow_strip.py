@@ -13,8 +13,6 @@ from viz.svg.elements import element, label, plot
 from viz.svg.job_lanes import Bar, Lane, drawn_lanes, lanes_height
 from viz.svg.timeline import Point, TimePanel, TimeSeries, drawn_panel
 
-__all__ = ("slow_strip",)
-
 _WIDTH, _DOTS, _LINES = 1000, 170, 70
 _LEFT, _RIGHT, _TOP, _GAP, _FOOT = 62, 110, 26, 34, 38
 _SERIES = ("reads", "writes")

@@ -10,8 +10,6 @@ from markupsafe import Markup
 from viz.flame.palette import hue_class
 from viz.svg.elements import element
 
-__all__ = ("BarPart", "stacked_bar")
-
 _WIDTH, _HEIGHT, _GAP = 1000, 26, 1.5
 
 

@@ -16,17 +16,6 @@ from viz.flame.layout import Box, fit, shorter_forms
 from viz.flame.tree import DrawnTree
 from viz.svg.elements import element, label
 
-__all__ = (
-    "LEAST_PX",
-    "MARGIN",
-    "ROW",
-    "WIDTH",
-    "Key",
-    "draw_foot",
-    "draw_frames",
-    "draw_head",
-)
-
 LEAST_PX = 0.5  # a narrower frame is not drawn, unless asked otherwise
 WIDTH = 1200  # px, unless asked otherwise, of the drawing without scripts; with them it takes the width of the window
 MARGIN = 12

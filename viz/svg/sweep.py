@@ -11,8 +11,6 @@ from ground.results.sweep import PERCENTILES, SweepRecord
 from viz.svg.axes import duration, linear_axis, log_axis
 from viz.svg.elements import element, label, path, plot
 
-__all__ = ("sweep_plot",)
-
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FOOT = 1000, 340, 72, 24, 22, 46
 # Latencies are us, axes of durations ns.
 _NS = 1e3

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from ground.results.off_cpu import STATES, Thread
+from ground.results.off_cpu import Thread
+from ground.results.states import STATES
 from viz.flame.palette import hue_class
 from viz.svg.axes import duration
 from viz.svg.elements import element, label, plot
-
-__all__ = ("ON_CPU", "STATE_HUES", "ThreadGroup", "thread_groups", "thread_states")
 
 ON_CPU = "on-CPU"
 # The hues that the off-CPU flame graph gives the states, in their order; grey for what is no wait.

@@ -12,8 +12,6 @@ from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, plot
 from viz.svg.job_lanes import Lane, drawn_lanes, lanes_height
 
-__all__ = ("Point", "TimePanel", "TimeSeries", "drawn_panel", "panels", "points_of", "second_of", "time_plot")
-
 _WIDTH, _PANEL, _LOW_PANEL = 1000, 118, 72
 _FEW_PANELS = 5  # of more each is lower, so that all are seen at once
 _LEFT, _RIGHT, _TOP, _GAP, _FOOT = 62, 76, 40, 26, 38

@@ -10,8 +10,6 @@ from viz.experiment_view import ExperimentView
 from viz.figures import number_text
 from viz.terminal.columns import aligned, folded
 
-__all__ = ("cells_tsv", "facts_of", "render_cells")
-
 Values = Mapping[str, Mapping[str, Value | None]]
 
 

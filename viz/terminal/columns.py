@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from ground.text.columns import cells, fold_line
 from viz.printable import printable
 
-__all__ = ("aligned", "bar", "cut", "folded", "microseconds", "narrow")
-
 _GAP = 2
 _BAR = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589\u2588"
 

@@ -12,9 +12,6 @@ from ground.text.columns import fold_line, pad
 from ground.text.units import format_seconds
 from viz.figures import account_digits
 
-__all__ = ("comparison_text", "plan_text", "runs_text")
-
-
 _LIBRARY = "tool library "
 # Disturbed ones, by line; a shared host disturbs most of them.
 _MOST_BLOCKS = 3

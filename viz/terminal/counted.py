@@ -7,8 +7,6 @@ from collections.abc import Collection
 from viz.counted_view import CountView, OperationView, figure
 from viz.terminal.columns import aligned, folded
 
-__all__ = ("render_counts",)
-
 
 def render_counts(view: CountView, width: int | None, whole: Collection[str] = ()) -> str:
     """Instructions of each operation by arm, and each arm against the base. whole: operations with all their blocks"""

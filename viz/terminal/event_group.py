@@ -7,8 +7,6 @@ from ground.text.columns import fold_line
 from viz.event_group import group_legend, group_table
 from viz.terminal.columns import aligned
 
-__all__ = ("group_text",)
-
 
 def group_text(group: EventGroup, width: int = 100) -> str:
     legend = fold_line(f"  {group_legend(group)}", width, 2)

@@ -6,8 +6,6 @@ from ground.results.fleet import FleetPart, Watch
 from ground.results.interval import Interval
 from ground.text.columns import pad
 
-__all__ = ("render_watch",)
-
 _MARKS = {"regressed": "-", "improved": "+", "moved": "~", "went away": "0", "mix": "m", "": " "}
 _TOLD = ("regressed", "improved", "moved", "went away")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ground.results.history import History
 from ground.text.columns import pad
 
-__all__ = ("left_out", "render_steps")
-
 _NAMED = 8
 
 

@@ -8,8 +8,6 @@ from ground.text.columns import fold_line
 from ground.text.units import format_bytes
 from viz.terminal.columns import microseconds, narrow
 
-__all__ = ("io_latency_text",)
-
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 _KINDS = 12
 _WIDTH = 80

@@ -7,20 +7,6 @@ from collections.abc import Iterator
 from ground.results.job_costs import FixedPart, JobCosts, JobCpu, JobDevice, JobRow, JobTotal, StallRow
 from viz.terminal.columns import aligned
 
-__all__ = (
-    "CPU_HEADS",
-    "DEVICE_HEADS",
-    "DEVICE_WORDS",
-    "JOB_HEADS",
-    "device_cells",
-    "job_cells",
-    "job_name",
-    "job_sentences",
-    "jobs_line",
-    "jobs_text",
-    "part_cells",
-)
-
 _MIB = 1 << 20
 JOB_HEADS = ("job", "reason", "jobs", "MiB in", "MiB out", "MiB/s", "CPU us/MiB out", "CPUs in a job")
 DEVICE_HEADS = (

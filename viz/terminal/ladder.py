@@ -5,8 +5,6 @@ from __future__ import annotations
 from ground.results.ladder import CLASSES, PLACES, REST, STAGES, Ladder, QueryParts, Rung, queries_of
 from viz.terminal.columns import bar, microseconds, narrow
 
-__all__ = ("ladder_text",)
-
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 _HEADS = ("avg", *(f"p{p:g}" for p in _PERCENTILES), "max", "share")
 _BAR = 24

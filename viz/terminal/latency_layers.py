@@ -10,8 +10,6 @@ from ground.results.io_latency import IoLatency
 from ground.results.ladder import STAGES, Ladder
 from viz.terminal.columns import microseconds, narrow
 
-__all__ = ("Layer", "latency_layers", "layers_text")
-
 # The stages of the read call, from its entry to its exit.
 _CALL = ("sys_pre", "queue", "device", "wake", "runq", "sys_post")
 

@@ -10,8 +10,6 @@ from viz.figures import StateTime, left_out, schedstat_is_above, states_of_worki
 from viz.printable import printable
 from viz.terminal.columns import cut, microseconds, narrow
 
-__all__ = ("off_cpu_table", "run_queue_table", "stack_list", "wall_clock_table")
-
 
 def off_cpu_table(off: OffCpu) -> str:
     """States of the threads that work by time, with their shares of these threads' time and the mean of a stretch.

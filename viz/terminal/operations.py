@@ -9,8 +9,6 @@ from viz.printable import printable
 from viz.terminal.columns import aligned
 from viz.terminal.owner_table import owner_table
 
-__all__ = ("operations_text",)
-
 _HEAD = "CPU by kind of operation (perf window; the first known frame from the root has the stack)\n"
 _NOTE = "\n  us each: share x CPU of the plain windows / how many there were; -: nothing counts them (--count-of)"
 

@@ -16,8 +16,6 @@ from viz.printable import printable
 from viz.terminal.columns import bar, cut
 from viz.weights import percentages
 
-__all__ = ("LEAST_WIDTH", "owner_table", "summary_block")
-
 LEAST_WIDTH = 20  # below this no row keeps both its name and its figure
 _BAR_LEAST, _BAR_MOST = 8, 40
 _NAME_LEAST = 6

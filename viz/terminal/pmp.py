@@ -11,8 +11,6 @@ from viz.flame.layout import fit, shorter_forms
 from viz.printable import printable
 from viz.terminal.columns import aligned
 
-__all__ = ("render_locks", "render_pmp")
-
 _SHOWN = 10
 _NAME = 44  # the table of locks then fits the 100 columns of a summary
 

@@ -8,8 +8,6 @@ from ground.results.differences import Agreement, RelativeTable
 from viz.relative_cells import legend, rows_of, two_digits, with_interval
 from viz.terminal.columns import aligned, folded
 
-__all__ = ("render_agreement", "render_relative")
-
 
 def render_relative(table: RelativeTable, width: int | None = 80) -> str:
     """The table twice: ratios alone, then each with its interval and mark. Single runs have neither: once."""

@@ -10,8 +10,6 @@ from ground.results.roles import READER, WRITES_VIEW, RoleFigures, role_figures
 from viz.printable import printable
 from viz.terminal.columns import aligned
 
-__all__ = ("role_table",)
-
 _LEAST_SHARE = 0.001
 _WRITTEN = ("flushed_gb", "compacted_gb")
 

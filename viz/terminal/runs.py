@@ -6,8 +6,6 @@ from ground.results.run_list import ListedRun, RunList
 from ground.text.columns import cells, fold_line, pad
 from viz.printable import printable
 
-__all__ = ("render_runs",)
-
 _HEADS = ("run", "QPS", "CPU us/query")
 _GAP = "  "
 

@@ -25,8 +25,6 @@ from viz.figures import (
 from viz.terminal.columns import aligned, folded
 from viz.terminal.owner_table import owner_table, summary_block
 
-__all__ = ("SCREEN", "categories_table", "found", "lost_lines", "render_screen", "render_summary", "windows_table")
-
 _OWNER = "owner"
 _OWNER_RULE = "the first known frame from the root owns all below it"
 _OTHER_SHOWN = 5

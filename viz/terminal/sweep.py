@@ -5,8 +5,6 @@ from __future__ import annotations
 from viz.sweep_view import SweepView
 from viz.terminal.columns import aligned, folded
 
-__all__ = ("render_sweep",)
-
 
 def render_sweep(view: SweepView, width: int | None) -> str:
     """Without the sentence, which comes last of all."""

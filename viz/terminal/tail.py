@@ -19,8 +19,6 @@ from viz.tail_words import (
 )
 from viz.terminal.columns import aligned
 
-__all__ = ("tail_text", "worst_text")
-
 # Durations of a timeline that are shorter are left out: a wait's parts are printed where they matter.
 _SHORT_NS = 1000
 

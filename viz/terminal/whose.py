@@ -9,8 +9,6 @@ from ground.text.units import format_bytes
 from viz.terminal.columns import aligned, microseconds
 from viz.whose_labels import LabelledSum, file_label, labelled, level_matrix, reason_sums
 
-__all__ = ("whose_text",)
-
 _OPERATIONS = ("read", "write", "flush", "discard", "other")
 _FILES = 10
 # Columns of a path; of a longer one the end is shown.

@@ -16,8 +16,6 @@ from viz.write_rows import (
     write_rows,
 )
 
-__all__ = ("writes_text",)
-
 _PERCENTILES = (50.0, 99.0, 99.9)
 
 

@@ -43,8 +43,6 @@ from ground.system.scratch import scratch_directory, scratch_prefix
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ("DUCKDB", "Answer", "RunTables", "Store", "stored_files", "stored_query")
-
 # How often files may be merged or removed by another process while they are asked for.
 _TRIES = 3
 # The version that the tests run with.

@@ -11,8 +11,6 @@ import struct
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-__all__ = ("FrameTable", "canonical_name")
-
 # What a compiler adds to the name of a function that it cloned, split or made local.
 _CLONE = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|llvm|localalias|cfi)(?:\.\d+)*|@@?[A-Z]\w*_[\d.]+)+$")
 _MARK = re.compile(r"_\[([ki])\]$")

@@ -23,22 +23,6 @@ import msgspec
 from ground.errors import MeasurementError, error_of_system
 from ground.system.atomic_files import read_json, write_json
 
-__all__ = (
-    "DICTIONARIES",
-    "SCHEMA",
-    "Skipped",
-    "StoreFiles",
-    "footer_words",
-    "held_twice",
-    "locked",
-    "put_in_place",
-    "remove_left",
-    "replaced_by",
-    "write_replaced",
-    "writing",
-    "writing_now",
-)
-
 _File = TypeVar("_File")
 
 SCHEMA = 1

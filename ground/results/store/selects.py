@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ("FILE_OF_RUN", "listed", "quoted", "select_from")
-
 # A row of an imported table is a run of its own, in the file of all of them.
 FILE_OF_RUN = "split_part(run, '.', 1)"
 

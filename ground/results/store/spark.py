@@ -12,8 +12,6 @@ from typing import Any
 from ground.results.store.database import stored_query
 from ground.results.store.parquet_files import SCHEMA, held_twice
 
-__all__ = ("SETTINGS", "open_in_spark")
-
 # Of a session: names in double quotes, as in standard SQL; times as they were written.
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",

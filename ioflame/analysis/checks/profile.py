@@ -8,8 +8,6 @@ from ground.results.checks import Check, Verdict
 from ground.results.record import ProfileFacts
 from ground.settings import Setting
 
-__all__ = ("profile_checks",)
-
 # Field-tested bounds; each is printed with the value it judged.
 _FEW_SAMPLES = 2000
 _INCOMPLETE = 0.10

@@ -14,8 +14,6 @@ from ground.results.profile import Slices
 from ground.results.record import RunRecord, Window
 from ground.settings import Setting
 
-__all__ = ("quiet_slices", "share_bounds", "stolen_checks", "stolen_of", "stolen_weight")
-
 # Of the weight; less moves no share by more than its own sampling does.
 _LITTLE = 0.02
 

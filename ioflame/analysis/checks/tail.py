@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from ground.results.checks import Check, Verdict
 from ground.results.tail import Tail
 
-__all__ = ("tail_checks",)
-
 # As a share: what the kept records' mean may differ by from that of all.
 _OFF = 0.01
 # Three standard errors of a mean of so many, where durations spread by as much as they last.

@@ -10,8 +10,6 @@ from ground.results.metrics import MOST_ENDED, ended_seconds
 from ground.results.record import OwnCost, Target, Window
 from ioflame.analysis.metric_intervals import count_off
 
-__all__ = ("rules_check", "target_checks")
-
 # Of the queries of the plain windows, %, by how much their count may be off before it makes a figure doubtful.
 _MOST_OFF = 10.0
 # The plain windows' rate against that of the whole benchmark.

@@ -13,8 +13,6 @@ from ground.results.database_facts import DatabaseFacts
 from ground.results.record import RunRecord
 from ground.settings import Setting
 
-__all__ = ("filter_proof", "tree_proofs")
-
 # The filters' share of weight that is left when the last level's are not used: 0.02 % in the source document.
 _UNUSED_PERCENT = 0.5
 # Writes of a reading process: its log and its report; a flush or a compaction writes megabytes.

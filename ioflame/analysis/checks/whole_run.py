@@ -11,8 +11,6 @@ from ioflame.analysis.checks.target import target_checks
 from ioflame.analysis.checks.windows import window_checks
 from ioflame.analysis.checks.workload import workload_checks
 
-__all__ = ("run_checks",)
-
 
 def run_checks(record: RunRecord, background: Mapping[str, int], unread: str = "") -> Iterator[Check]:
     """background: weight in the profile of the engine's threads that serve no query, by what they do

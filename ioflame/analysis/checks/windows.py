@@ -8,8 +8,6 @@ from ground.results.checks import Check, Verdict
 from ground.results.metrics import metrics_of, window_metrics
 from ground.results.record import RunRecord, Window
 
-__all__ = ("window_checks",)
-
 _FOREIGN_READS = 0.05
 # Bytes a query: a twentieth of a block of 8 KiB. What a workload that answers from memory reads is less.
 _FOREIGN_BYTES = 400

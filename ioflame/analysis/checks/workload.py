@@ -8,8 +8,6 @@ from ground.results.checks import Check, Verdict
 from ground.results.record import RunRecord
 from ground.settings import Setting
 
-__all__ = ("workload_checks",)
-
 _DATA_TO_CACHE = 20
 # Below it more than half of the reads may be answered by the page cache.
 _DATA_TO_LIMIT = 2

@@ -9,8 +9,6 @@ from ground.results.record import RunRecord
 from ground.results.roles import READER, WRITER
 from ground.settings import Setting
 
-__all__ = ("write_proofs",)
-
 _RATE = 0.05
 # Two accounts of one process, and how much sooner than the readers one of them may end.
 _COUNT = 0.005

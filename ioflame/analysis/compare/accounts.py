@@ -9,8 +9,6 @@ from ground.results.accounts import ALL, Account
 from ground.results.differences import AccountChange
 from ioflame.analysis.compare.budget import ratio_changes
 
-__all__ = ("SMALLER", "account_change", "account_changes")
-
 # One session says nothing of the next.
 _FEWEST_SESSIONS = 2
 # As a share of all, in both arms: rows below it are one.

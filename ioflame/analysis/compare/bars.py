@@ -9,9 +9,6 @@ from ground.results.differences import Decision, PositionEffect, percent
 from ioflame.analysis.compare.figures import Session
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("of_position", "of_twin", "position_effect")
-
-
 # Looked at for each figure, twice, at each look: at 99 % chance alone would bar every fifth comparison of a noisy host.
 _CONFIDENCE = 0.999
 

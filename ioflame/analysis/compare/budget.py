@@ -17,8 +17,6 @@ from ground.results.differences import Budget, BudgetRow
 from ioflame.analysis.bootstrap import Draws, JointResamples
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("CLOSES_WITHIN", "ArmSlices", "latency_budget", "ratio_changes")
-
 Slices = Sequence[Mapping[str, float]]
 Totals = Mapping[str, Mapping[str, float]]
 

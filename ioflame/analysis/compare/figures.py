@@ -8,17 +8,6 @@ from dataclasses import dataclass
 
 from ground.results.metrics import DECIDING, Metric
 
-__all__ = (
-    "PLANNED",
-    "ArmWindow",
-    "BlockLogs",
-    "Session",
-    "block_logs",
-    "geometric_mean",
-    "with_device_time",
-)
-
-
 # They keep the level that the plan was made for, and so does rx.lat, which is threads / qps. The rest are looked at
 # because they are there: of these, what chance alone gives is taken out.
 PLANNED = (*DECIDING, "rx.lat")

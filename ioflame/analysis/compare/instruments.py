@@ -19,8 +19,6 @@ from ground.results.record import RunRecord
 from ground.results.verdicts import Apart, Comparability
 from ioflame.analysis.what_differs import barriers, differences
 
-__all__ = ("apart", "comparability")
-
 _HOST = ("host_id", "cpu", "kernel")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ("solve",)
-
 # A column of which so little is left beside the others says nothing of its own.
 _NOTHING_LEFT = 1e-9
 

@@ -18,8 +18,6 @@ from ioflame.analysis.compare.figures import BlockLogs
 from ioflame.analysis.compare.linear import solve
 from ioflame.analysis.quantiles import t_quantile, t_tail
 
-__all__ = ("SIGN_FLIP_FROM", "Confidence", "SessionSums", "difference", "sign_flip_p", "sums_of")
-
 # 2 / 2**8 = 0.008: the first session count at which the exact test can say anything at 1 %.
 SIGN_FLIP_FROM = 8
 # The exact test counts 2**sessions flips by halves.

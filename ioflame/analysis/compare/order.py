@@ -6,8 +6,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ("SessionOrder", "session_orders")
-
 
 @dataclass(frozen=True)
 class SessionOrder:

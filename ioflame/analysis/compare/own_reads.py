@@ -6,8 +6,6 @@ from dataclasses import replace
 
 from ground.results.record import Window
 
-__all__ = ("of_the_process",)
-
 
 def of_the_process(window: Window) -> Window:
     """The window with the process's part of the device's reads, by bytes: requests of others are taken to be as large.

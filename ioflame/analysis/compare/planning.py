@@ -19,8 +19,6 @@ from ioflame.analysis.compare.nested import SessionSums, difference
 from ioflame.analysis.compare.verdict import Costs, VerdictRule, judged
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("DELTAS", "plan", "plan_table")
-
 DELTAS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
 
 _LOOKS = VerdictRule().looks

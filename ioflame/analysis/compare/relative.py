@@ -11,8 +11,6 @@ from ground.results.metrics import COMPARED
 from ioflame.analysis.compare.verdict import false_discovery
 from ioflame.analysis.quantiles import chi_squared_tail, t_quantile
 
-__all__ = ("agreement", "cell_of", "geometric_mean", "relative_table", "without_repeats")
-
 _RATE = 0.05
 # Q has little power with few hosts: they are pooled only where it does not even hint at a difference.
 _POOLED_FROM = 0.1

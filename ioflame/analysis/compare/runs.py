@@ -14,8 +14,6 @@ from ioflame.analysis.compare.instruments import comparability
 from ioflame.analysis.compare.verdict import Costs, VerdictRule, among_arms, among_figures, decide, unpaired
 from ioflame.analysis.what_differs import barriers, differences
 
-__all__ = ("compare_runs",)
-
 
 def compare_runs(records: Sequence[RunRecord], delta: float, factor: str = "") -> ComparedRuns:
     """Runs that are alike in build and settings are repeats of one arm; the first run's arm is the base.

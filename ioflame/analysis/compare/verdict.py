@@ -13,20 +13,6 @@ from ioflame.analysis.compare.figures import PLANNED, Session, block_logs, geome
 from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.quantiles import t_quantile, t_tail
 
-__all__ = (
-    "ArmsCompared",
-    "Costs",
-    "VerdictRule",
-    "among_arms",
-    "among_figures",
-    "compare",
-    "decide",
-    "discovery_bound",
-    "false_discovery",
-    "judged",
-    "unpaired",
-)
-
 
 @dataclass(frozen=True)
 class VerdictRule:

@@ -18,8 +18,6 @@ from ioflame.measure.attach.watching import WHOLE, Part
 from workloads.engines.rocksdb.command_line import CLIENT, FUNCTIONS, BenchCommand, bench_command
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
-__all__ = ("BENCHMARK_FREQUENCY", "Benchmark", "bench_of", "command_of", "phases_of", "running_benchmark")
-
 # A benchmark is there to be measured: samples a second and CPU, as of a profile.
 BENCHMARK_FREQUENCY = 999
 

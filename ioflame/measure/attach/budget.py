@@ -10,8 +10,6 @@ from ground.errors import MeasurementError
 from ground.results.record import OwnCost, RunRecord, Window
 from ground.system.process import Child
 
-__all__ = ("LARGER", "allowed_seconds", "check_left", "over_budget", "runaway_error", "runaway_limit")
-
 LARGER = "a larger --budget, or a longer --per where it is watched once in that time"
 
 

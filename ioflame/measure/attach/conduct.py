@@ -19,8 +19,6 @@ from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from workloads.registry import files_reader
 
-__all__ = ("LEAST_SECONDS", "attach", "parts_of_seconds", "recorded_share")
-
 # A second of each window, and perf four.
 LEAST_SECONDS = 5.0
 

@@ -21,17 +21,6 @@ from ground.system.run_module import module_argv
 from ground.text.progress import Reporter
 from ioflame.measure.attach.budget import over_budget
 
-__all__ = (
-    "RECENT_SECONDS",
-    "Repetition",
-    "keep_recent",
-    "keep_requests",
-    "parse_duration",
-    "remove_old",
-    "repeat",
-    "tell_kept",
-)
-
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST = 3650 * 86_400.0
 _LOOK_SECONDS = 0.5

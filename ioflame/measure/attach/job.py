@@ -35,8 +35,6 @@ from ioflame.present.rules_check import own_rules
 from workloads.registry import DEFAULT_ENGINE, service_named, service_names, service_rules
 from workloads.service import Service
 
-__all__ = ("AttachJob", "AttachOptions", "count_refused", "new_record", "resolve")
-
 # Processes whose open files show the device and whose mapped files show the service: those of a server are alike.
 _LOOKED_AT = 64
 # perf opens an event for each thread on each CPU: of more than so many it is to sample everybody's, where it may.

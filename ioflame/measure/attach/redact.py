@@ -15,8 +15,6 @@ from ground.results.run import Run, read_record
 from ground.system.atomic_files import write_whole
 from ioflame.measure.attach.job import AttachJob
 
-__all__ = ("forget_abandoned", "hide_in_record", "hide_waits", "redacted", "without_words")
-
 # Addresses, copies of stacks, paths, libraries with their names, and what our own programs said.
 _RECORDINGS = (Files.PERF_DATA, Files.OFF_CPU_DATA, Files.CALL_COUNT)
 

@@ -13,8 +13,6 @@ from ground.errors import HostError
 from ground.results.checks import Check, Verdict
 from ground.system.held_process import HeldProcess
 
-__all__ = ("attach_checks",)
-
 
 def attach_checks(pid: int) -> list[Check]:
     """UsageError where there is no such process."""

@@ -30,8 +30,6 @@ from ioflame.measure.recorded import commands_of, recorded
 from workloads.registry import ladder_symbols
 from workloads.service import rules_text
 
-__all__ = ("WHOLE", "Part", "Watching", "watching")
-
 
 @dataclass(frozen=True)
 class Part:

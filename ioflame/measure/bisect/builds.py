@@ -15,8 +15,6 @@ from ground.system.atomic_files import file_sha256
 from ground.system.process import Children, capture, tool_path
 from ground.text.progress import Reporter
 
-__all__ = ("Builds", "commits_between", "listed_arms")
-
 _GIT_SECONDS = 600.0
 _BUILD_SECONDS = 6 * 3600.0
 _ASSUMED_BUILD = 300.0

@@ -25,8 +25,6 @@ from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.present.comparison_page import write_comparison_page
 from ioflame.stages.comparison import costs_of, judge, rule_of, verdicts_of, windows_of
 
-__all__ = ("Compared", "check_symptom")
-
 _GOOD, _CANDIDATE, _BAD = "good", "candidate", "bad"
 _CATEGORY = "category:"
 

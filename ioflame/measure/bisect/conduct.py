@@ -14,8 +14,6 @@ from ground.text.progress import Reporter
 from ioflame.analysis.bisect import Costs, Found, Observation, Search
 from ioflame.measure.bisect.builds import Builds
 
-__all__ = ("Measuring", "Proof", "search")
-
 # Before a session was timed.
 _ASSUMED_SESSION, _ASSUMED_BLOCK = 60.0, 30.0
 

@@ -19,8 +19,6 @@ from ioflame.measure.count.conduct import conduct
 from ioflame.measure.count.plan import CountOptions, planned
 from ioflame.present.counted import write_pages
 
-__all__ = ("COUNTED", "CountedSearch", "counted_symptom")
-
 # `instructions:get`, `instructions:get:LRU`.
 COUNTED = "instructions"
 _GOOD, _CANDIDATE, _BAD = "good", "candidate", "bad"

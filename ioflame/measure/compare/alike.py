@@ -8,8 +8,6 @@ from ground.results.comparison import OF_A_BUILD, Comparison
 from ground.results.record import RunRecord
 from ioflame.analysis.what_differs import differences
 
-__all__ = ("tell_apart",)
-
 # Each arm has its own by design: seeds, directories, a process.
 _OWN = ("database directory",)
 # What only repeats a flag.

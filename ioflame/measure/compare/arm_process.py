@@ -26,8 +26,6 @@ from ioflame.measure.recorded import commands_of
 from workloads.artifact import loaded_libraries
 from workloads.engine import Tree
 
-__all__ = ("ArmProcess", "padding")
-
 # A page: what env and auxiliary vector move the stack by.
 _MOST_PADDING = 4096
 # Read by nobody; its length moves the stack, and with it what the caches of a CPU hold beside each other.

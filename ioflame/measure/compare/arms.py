@@ -18,8 +18,6 @@ from workloads.registry import engine_named
 from workloads.releases import version_number
 from workloads.steps import DatabaseShape
 
-__all__ = ("TWIN", "PlannedArm", "oldest", "resolve_arms")
-
 # Of the copy of the base that is measured as a negative control.
 TWIN = "twin"
 _SHAPE = {one.name: one.type for one in fields(DatabaseShape)}

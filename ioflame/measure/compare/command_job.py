@@ -17,12 +17,11 @@ from ground.errors import UsageError
 from ground.results.record import SeedRange
 from ground.system.cpus import held_on
 from ioflame.measure.job import Job
+from workloads.build import EngineBuild
 from workloads.database import Database
-from workloads.engine import Engine, EngineBuild
+from workloads.engine import Engine
 from workloads.engines.rocksdb.command_line import BenchCommand
 from workloads.steps import DatabaseShape
-
-__all__ = ("CommandJob", "GivenDatabase", "closed_to_others")
 
 # The engine's own: held by whoever has the database open. `struct flock` of Linux, 64 bits, for the whole file.
 _LOCK = "LOCK"

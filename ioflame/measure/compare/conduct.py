@@ -28,8 +28,6 @@ from ioflame.measure.compare.trees import Placed, placed
 from ioflame.stages.comparison import blocks_within, costs_of, judge
 from ioflame.stages.run import analyse
 
-__all__ = ("conduct", "out_of_time", "planned", "resumed", "shortened")
-
 # Of every comparison, also of one that ends before: which looks there would be is decided before the first window.
 LOOKS = (4, 6, 8, 12, 16)
 # After a thaw: the client's report, once a second, has then told what it had finished by the thaw.

@@ -16,8 +16,6 @@ from ioflame.measure.count.conduct import conduct
 from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned_of
 from workloads.counted_operations import counted_plan
 
-__all__ = ("count_beside", "planned_beside")
-
 
 def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence[str]) -> PlannedCount:
     """operations: none for those that the workload does. UsageError for arms that cannot be counted."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from ground.results.comparison import Block, BlockWindow
 
-__all__ = ("BOUNDS", "bounds_of", "passed_bounds")
-
 # Parts of all CPU time and of all bytes read; MiB a second.
 BOUNDS = {"steal": 0.05, "foreign reads": 0.05, "writes": 1.0}
 # Reads below this are nobody's workload: logs and the like.

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from ioflame.measure.options import ProfileOptions
 from workloads.engines.rocksdb.command_line import BenchCommand
 
-__all__ = ("AskedArm", "CompareOptions")
-
 
 @dataclass(frozen=True)
 class AskedArm:

@@ -24,8 +24,6 @@ from workloads.engines.rocksdb.command_line import BenchCommand, differing_flags
 from workloads.registry import engine_named
 from workloads.scales import Sizing
 
-__all__ = ("differing_between", "resolve_commands", "workload_of")
-
 
 def workload_of(engine: Engine, bench: BenchCommand, name: str) -> str:
     """The workload whose benchmark a command line runs, so that its threads' roles are known. UsageError for one that

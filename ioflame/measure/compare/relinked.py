@@ -20,8 +20,6 @@ from ioflame.measure.compare.arms import PlannedArm
 from workloads.build import EngineBuild
 from workloads.libraries import Library
 
-__all__ = ("Relinked", "refuse_relinking")
-
 _SECONDS = 3600
 _SAID = 400
 

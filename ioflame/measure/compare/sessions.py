@@ -26,8 +26,6 @@ from ioflame.measure.compare.relinked import Relinked
 from ioflame.measure.compare.trees import Placed
 from ioflame.measure.job import new_record
 
-__all__ = ("SCHEDULES", "Place", "SessionRun")
-
 # Beyond what the windows of a session take by the clock: nobody waits for it, the processes are ended.
 _LIFETIME_SPARE = 600
 

@@ -19,8 +19,6 @@ from workloads.database import Database, locked
 from workloads.engine import Tree
 from workloads.steps import DatabaseShape
 
-__all__ = ("Placed", "placed")
-
 
 @dataclass(frozen=True)
 class Placed:

@@ -11,8 +11,6 @@ from ground.errors import UsageError
 from ground.results.counted import BASELINE, CountRecord, read_count
 from ground.settings import Setting
 
-__all__ = ("Baseline", "with_baseline")
-
 
 @dataclass(frozen=True)
 class Baseline:

@@ -22,8 +22,6 @@ from ioflame.measure.count.keep import keep
 from ioflame.measure.count.plan import PADDINGS
 from workloads.registry import rules_named
 
-__all__ = ("PlannedCommand", "conduct_command", "planned_command")
-
 _ARM = "command"
 _LIBC = "libc"
 _LOG_END = 400

@@ -30,8 +30,6 @@ from workloads.our_client import closing_line
 from workloads.registry import rules_named
 from workloads.releases import version_number
 
-__all__ = ("conduct",)
-
 # Names within the directory of a count.
 _DATABASE, _LIBRARY, _LOG = "db", "engine.so", "log"
 _LOAD_SECONDS = 600

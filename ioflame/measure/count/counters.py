@@ -24,8 +24,6 @@ from ground.system.process import capture, tool_path
 from workloads.counted_operations import CountedOperation
 from workloads.our_client import client_words, closing_line
 
-__all__ = ("BACKENDS", "Callgrind", "Counter", "Processor")
-
 _COUNTS = "counts"
 
 

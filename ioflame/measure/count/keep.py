@@ -5,8 +5,6 @@ from __future__ import annotations
 from folding.callgrind import Counts
 from ground.results.counted import Category, Counted, Event
 
-__all__ = ("keep",)
-
 
 def keep(counted: Counted, counts: Counts, operations: int, turn: int, paddings: int) -> None:
     """turn: the place of its padding; `paddings` for the first again"""

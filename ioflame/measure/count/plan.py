@@ -24,8 +24,6 @@ from workloads.counted_operations import CountedOperation, CountedPlan, counted_
 from workloads.engine import OUR_CLIENT, Engine
 from workloads.registry import engine_named
 
-__all__ = ("PADDINGS", "CountOptions", "PlannedCount", "check_installed", "planned", "planned_of")
-
 # Bytes by which the environments of the repetitions differ: a stack is aligned to 16, a page has 4096.
 PADDINGS = (0, 1024, 2064, 3088, 4080)
 

@@ -12,8 +12,6 @@ from ioflame.measure.own_command.command_words import StartedCommand
 from workloads.counted_clients import CountedClient
 from workloads.engines.rocksdb.command_line import CLIENT, REPORT
 
-__all__ = ("added_words", "command_line")
-
 
 def added_words(
     command: StartedCommand, home: CommandRun, reporter: Reporter, *, untouched: bool, counted: bool

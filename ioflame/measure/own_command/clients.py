@@ -14,8 +14,6 @@ from ground.system.process import Child
 from ioflame.measure.attach.benchmarks import bench_of
 from ioflame.measure.own_command.command_words import StartedCommand
 
-__all__ = ("Clients",)
-
 _LOOK_SECONDS = 0.05
 # A program that has no database open by then works on none that we know.
 _PATIENCE_SECONDS = 2.0

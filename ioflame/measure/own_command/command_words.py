@@ -15,8 +15,6 @@ from ground.text.nearest import did_you_mean
 from workloads.counted_clients import CountedClient, client_of, read_client
 from workloads.engines.rocksdb.command_line import CLIENT, EXAMPLE, BenchCommand, bench_command
 
-__all__ = ("StartedCommand", "checked_command", "program_place")
-
 # Programs that start another one, which their words name; of their options those that take a word of their own.
 _STARTERS = {
     "sudo": "CDghpRrTtUu", "doas": "Cu", "taskset": "", "numactl": "CNimpP", "env": "CSu", "nice": "n", "time": "fo",

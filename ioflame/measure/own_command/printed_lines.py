@@ -17,8 +17,6 @@ from ground.text.progress import Reporter
 from ioflame.measure.own_command.command_words import StartedCommand
 from workloads.counted_clients import CountedClient
 
-__all__ = ("PrintedLines",)
-
 _DESCRIPTORS = MappingProxyType({"stdout": 1, "stderr": 2})
 _STREAMS = MappingProxyType({1: "standard output", 2: "standard error"})
 # Some print only every 10 s, and a database may be long in opening.

@@ -14,8 +14,6 @@ from ground.system.target import Target
 from ioflame.measure.attach.benchmarks import Benchmark
 from workloads.engines.rocksdb.command_line import BenchCommand
 
-__all__ = ("Stretch", "seconds_left")
-
 
 @dataclass(frozen=True)
 class Stretch:

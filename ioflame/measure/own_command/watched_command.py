@@ -38,8 +38,6 @@ from ioflame.measure.own_command.window_plan import END_SECONDS, PLAIN, WindowPl
 from workloads.engines.rocksdb.command_line import BenchCommand
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
-__all__ = ("CommandOptions", "WatchedCommand")
-
 _LOOK_SECONDS = 0.05
 # All windows together, where neither an option nor the benchmark's own duration says it; and the most by the latter.
 _DEFAULT_SECONDS, _MOST_SECONDS = 60.0, 600.0

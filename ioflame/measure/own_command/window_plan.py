@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from ioflame.instruments import INSTRUMENTS
 
-__all__ = ("END_SECONDS", "LEAST_SECONDS", "PLAIN", "WindowPlan", "warm_up_seconds")
-
 PLAIN = "plain"
 # The shortest window that is worth having.
 LEAST_SECONDS = 1.0

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from ground.errors import MeasurementError
 from ground.system.process import capture
+from workloads.build import EngineBuild
 from workloads.elf import frame_pointer_share, symbol_kind
-from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
+from workloads.engine import Engine, EngineResult, LevelSize, Tree
 from workloads.steps import DatabaseShape, StepParameters
-
-__all__ = ("ENGINE", "Toy")
 
 
 class Toy(Engine):

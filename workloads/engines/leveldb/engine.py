@@ -7,14 +7,13 @@ from pathlib import Path
 
 from ground.errors import MeasurementError
 from ground.results.stored_files import StoredFiles
-from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
+from workloads.build import EngineBuild
+from workloads.engine import Engine, EngineResult, LevelSize, Tree
 from workloads.engines.rocksdb.stored_files import Form, read_database_files
 from workloads.engines.rocksdb.window_files import files_of_window
 from workloads.our_client import inspected, result_of, totals_of
 from workloads.steps import DatabaseShape
 from workloads.tables import last_table
-
-__all__ = ("ENGINE", "LevelDB")
 
 _DATABASE_FILE = re.compile(r"\d+\.(ldb|sst|log|dbtmp)|MANIFEST-\d+|CURRENT|LOCK|LOG(\.old)?")
 _LEVELS = ("Level", "Files", "Size(MB)", "Write(MB)")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ground.errors import MeasurementError
-from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
+from workloads.build import EngineBuild
+from workloads.engine import Engine, EngineResult, LevelSize, Tree
 from workloads.our_client import inspected, lines_of, result_of
 from workloads.steps import DatabaseShape, StepParameters
-
-__all__ = ("ENGINE", "LMDB")
 
 # A page of a leaf is half full at worst; pages that are freed are used again only later.
 _MAP_TO_DATA = 4

@@ -10,8 +10,6 @@ from ground.errors import MeasurementError
 from ground.results.stored_files import StoredFiles
 from ground.system.process import Output, capture, tool_path
 
-__all__ = ("relation_of", "titled")
-
 _DATABASES = "SELECT datname FROM pg_database WHERE datallowconn"
 # The path below the data directory without segment and fork, and database.schema.relation. What is shared by all
 # databases (global/) is in each. A TOAST table is named after the table whose long values it holds.

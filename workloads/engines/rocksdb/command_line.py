@@ -12,11 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = (
-    "CLIENT", "EXAMPLE", "FUNCTIONS", "REPORT", "BenchCommand", "Refused", "bench_command", "differing_flags",
-    "given_flags",
-)  # fmt: skip
-
 CLIENT = "db_bench"
 EXAMPLE = f"ioflame run -- ./{CLIENT} --benchmarks=readrandom --use_existing_db"
 # The report of queries by second that is added to a command line that names none.

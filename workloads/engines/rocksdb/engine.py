@@ -18,8 +18,9 @@ from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
+from workloads.build import EngineBuild
 from workloads.elf import exports, frame_pointer_share, symbol_kind
-from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
+from workloads.engine import Engine, EngineResult, LevelSize, Tree
 from workloads.engines.rocksdb.log_jobs import read_jobs
 from workloads.engines.rocksdb.mixgraph import closing_figures, flags_of, hit_rate
 from workloads.engines.rocksdb.options import newest_options
@@ -30,8 +31,6 @@ from workloads.libraries import Library
 from workloads.our_client import inspected, result_of, totals_of
 from workloads.steps import DatabaseShape, StepParameters
 from workloads.tables import last_table
-
-__all__ = ("ENGINE", "RocksDB")
 
 _SMALLEST_SHARD = 4 << 20
 _ASSERTIONS = "Assertions are enabled"

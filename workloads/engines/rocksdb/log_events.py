@@ -12,8 +12,6 @@ from typing import Any
 from ground.results.stored_files import FileSection
 from workloads.engines.rocksdb.log_lines import events
 
-__all__ = ("LoggedTable", "Move", "Running", "log_texts", "logged_tables", "moves", "running")
-
 # What a job's own events say that it is.
 _JOBS = {
     "flush_started": "flush",

@@ -15,8 +15,6 @@ from workloads.engines.rocksdb.statistics import dumps
 from workloads.engines.rocksdb.stored_files import database_prefixes, log_of
 from workloads.file_kinds import names_below
 
-__all__ = ("jobs_in", "read_jobs")
-
 # `2026/11/27-04:11:06.772774 26049 (Original Log Time ...) EVENT_LOG_v1 {...}`. The thread is the kernel's id where the
 # library was built with a C library that has gettid(), and a pthread_t otherwise.
 _LINE = re.compile(

@@ -9,8 +9,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-__all__ = ("event_of", "events", "moment_of")
-
 _EVENT = re.compile(r"EVENT_LOG_v1 (\{.*\})$", re.MULTILINE)
 _LEVEL = re.compile(r"files_L\d{1,3}")
 _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]

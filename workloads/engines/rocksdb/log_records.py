@@ -12,8 +12,6 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ("BLOCK", "LogRecords", "masked_crc")
-
 BLOCK = 32 << 10
 _AT_ONCE = 64 * BLOCK
 _HEADER, _RECYCLED_HEADER = 7, 11

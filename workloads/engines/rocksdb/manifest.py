@@ -16,8 +16,6 @@ from typing import NamedTuple
 from ground.errors import MeasurementError, error_of_system
 from workloads.engines.rocksdb.log_records import LogRecords
 
-__all__ = ("Edit", "EditError", "Edits", "NewFile", "TableFile", "Version", "current_manifest", "read_edit")
-
 # Tags whose value is one number, and those whose value is a string behind its length.
 _NUMBERS = (3, 4, 9, 10, 203, 300)  # next file, last sequence, previous log, oldest log, column families, atomic group
 _STRINGS = (1,)  # comparator

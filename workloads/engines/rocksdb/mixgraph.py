@@ -13,8 +13,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ("closing_figures", "flags_of", "hit_rate", "keys_read", "lru_hit_rate")
-
 # `... ( Gets:4 Puts:0 Seek:0, reads 4 in 4 found, avg size: -nan value, -nan scan)`; "reads a in b": a of b were found.
 _CLOSING = re.compile(
     r"^mixgraph .*\( ?Gets:(\d+) Puts:(\d+) Seek:(\d+), reads (\d+) in (\d+) found, "

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from ground.errors import MeasurementError
 
-__all__ = ("newest_options",)
-
 
 def newest_options(directory: Path) -> configparser.ConfigParser | None:
     """None where there is none; MeasurementError where it cannot be read."""

@@ -14,11 +14,6 @@ from dataclasses import dataclass
 from workloads.engines.rocksdb.log_lines import events, moment_of
 from workloads.tables import last_table
 
-__all__ = (
-    "Dump", "LevelWrites", "dumps", "histograms", "in_windows", "level_writes", "size_gib",
-    "stall_counts", "statistics", "tickers", "written_by_events",
-)  # fmt: skip
-
 _GIB = {"B": 2**-30, "KB": 2**-20, "MB": 2**-10, "GB": 1.0, "TB": 2.0**10}
 _NUMBER = r"\d{1,18}(?:\.\d{1,18})?"
 _SIZE = re.compile(rf"({_NUMBER}) ?([KMGT]?B)")

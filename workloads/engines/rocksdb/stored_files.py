@@ -21,11 +21,6 @@ from workloads.engines.rocksdb.options import newest_options
 from workloads.engines.rocksdb.table_sections import table_sections
 from workloads.file_kinds import kind_of, names_below
 
-__all__ = (
-    "DEFAULT_FAMILY", "Database", "DatabaseFiles", "Form", "LogPlace", "database_prefixes", "file_name", "log_of",
-    "number_of", "read_database_files",
-)  # fmt: skip
-
 # Tables, and blobs; both are numbered from one counter.
 _NUMBERED = re.compile(r"(\d+)\.(sst|ldb|blob)")
 _CURRENT, _LOG = "CURRENT", "LOG"

@@ -22,8 +22,6 @@ from pathlib import Path
 
 from ground.results.stored_files import FileSection
 
-__all__ = ("table_sections",)
-
 _BLOCK_BASED, _LEVELDB = 0x88E241B785F4CFF7, 0xDB4775248B80FB57
 _FOOTER, _SHORT_FOOTER = 53, 48
 _TRAILER = 5

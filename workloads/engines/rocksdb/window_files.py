@@ -20,8 +20,6 @@ from workloads.engines.rocksdb.stored_files import (
 )
 from workloads.file_kinds import joined, kind_of
 
-__all__ = ("files_of_window",)
-
 # So much of LOG before the window is read with it: jobs that ran at its beginning say there what they are.
 _BEFORE = 1 << 20
 _TABLE = "sst"
