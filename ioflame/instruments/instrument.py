@@ -21,9 +21,9 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
 from viz.page.run_view import Graph, Observed, Panel
+from viz.table import Records, Section, tsv_tables
+from viz.terminal.table import section_text
 from workloads.registry import Rules
-
-Tables = dict[str, Sequence[Row]]
 
 
 @dataclass
@@ -61,16 +61,26 @@ class Watched:
 class Part:
     """A part of a finished run, for `ioflame show`: read from its files, nothing is made again.
 
-    about:  its line in the help; file: of the run, which is the part as JSON
-    text:   the part for a terminal
-    tables: the same as plain figures, to the last digit, by the table's name. Names of columns end in their unit; a
-            column without one is a count, a ratio or words
+    about: its line in the help; file: of the run, which is the part as JSON
+    make:  its sentences and tables, for people and for TSV
     """
 
     about: str
     file: str
-    text: Callable[[Run], str]
-    tables: Callable[[Run], Tables]
+    make: Callable[[Run], Section]
+
+    def text(self, run: Run, width: int | None = None) -> str:
+        """For a terminal of that width."""
+        return section_text(self.make(run), width)
+
+    def tables(self, run: Run) -> Mapping[str, Sequence[Row]]:
+        """The same as plain figures, to the last digit, by the table's name. Names of columns end in their unit; a
+        column without one is a count, a ratio or words."""
+        return tsv_tables(self.make(run))
+
+
+def made(text: Callable[[Run], str], tables: Callable[[Run], dict[str, Sequence[Row]]]) -> Callable[[Run], Section]:
+    return lambda run: [text(run), *(Records(*one) for one in tables(run).items())]
 
 
 @dataclass(frozen=True)

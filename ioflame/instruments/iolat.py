@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from ground.results.io_latency import IoLatency, read_io_latency
 from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
-from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_backend
+from ground.text.tsv import Row
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_backend, made
 from viz.page.run_view import Observed, Panel
 from viz.terminal.io_latency import io_latency_text
 from workloads.registry import Rules
@@ -85,7 +87,7 @@ def _text(run: Run) -> str:
     return io_latency_text(_result(run))
 
 
-def _tables(run: Run) -> Tables:
+def _tables(run: Run) -> dict[str, Sequence[Row]]:
     rows = [
         {"operation": row.operation, "owner": row.owner, "stage": stage, **getattr(row, stage).figures()}
         for row in _result(run).rows
@@ -139,7 +141,13 @@ INSTRUMENT = Instrument(
     result=Files.IO_LATENCY,
     reads={Files.IO_LATENCY: read_io_latency},
     analyse=_analyse,
-    parts={"iolat": Part("requests of the device", Files.IO_LATENCY, _text, _tables)},
+    parts={
+        "iolat": Part(
+            "requests of the device",
+            Files.IO_LATENCY,
+            made(_text, _tables),
+        )
+    },
     panels=[Panel("IO latency", "iolat", 2, [Files.IO_LATENCY], _panel)],
     alone=Alone(
         "IO latency of a device: by operation, flags and size; queue apart from device, a process from all others",

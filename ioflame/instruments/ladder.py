@@ -20,7 +20,7 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
 from ground.text.tsv import Row
-from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Tables, Watched, add_backend, add_queries
+from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Watched, add_backend, add_queries, made
 from viz.page.run_view import Observed, Panel
 from viz.terminal.ladder import ladder_text
 from workloads.registry import Rules
@@ -120,7 +120,7 @@ def _text(run: Run) -> str:
     return ladder_text(_result(run), latency_of_client(run))
 
 
-def _tables(run: Run) -> Tables:
+def _tables(run: Run) -> dict[str, Sequence[Row]]:
     ladder = _result(run)
 
     def rows(rungs: Sequence[Rung], about: Mapping[str, str]) -> list[Row]:
@@ -130,7 +130,7 @@ def _tables(run: Run) -> Tables:
         ]
 
     stages = {name: f"{step.start} to {step.end}: {step.about}" for name, step in STAGES.items()}
-    tables: Tables = {"stages": rows(ladder.stages, stages), "classes": rows(ladder.classes, CLASSES)}
+    tables: dict[str, Sequence[Row]] = {"stages": rows(ladder.stages, stages), "classes": rows(ladder.classes, CLASSES)}
     for whole, found in ladder.with_parts:
         tables[f"{whole.name}_parts"] = rows(found.parts, PLACES)
         tables[f"{whole.name}_reads"] = [
@@ -188,7 +188,13 @@ INSTRUMENT = Instrument(
     reads={Files.LADDER: read_ladder},
     analyse=_analyse,
     accounts=_accounts,
-    parts={"ladder": Part("a query, stage by stage", Files.LADDER, _text, _tables)},
+    parts={
+        "ladder": Part(
+            "a query, stage by stage",
+            Files.LADDER,
+            made(_text, _tables),
+        )
+    },
     panels=[Panel("Latency ladder", "ladder", 1, [Files.LADDER], _panel)],
     alone=Alone(
         "latency ladder: a query through engine, read call, block queue, device, wake-up, run queue and back",

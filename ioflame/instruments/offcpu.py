@@ -22,10 +22,11 @@ from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
+from ground.text.tsv import Row
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.serving_threads import serving_threads
 from ioflame.analysis.wall_clock import wall_clock
-from ioflame.instruments.instrument import Alone, Flame, Instrument, Part, Tables, Watched
+from ioflame.instruments.instrument import Alone, Flame, Instrument, Part, Watched, made
 from viz.flame.stacks import Stack
 from viz.page.run_view import Graph, Observed, Panel, by_state
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
@@ -133,7 +134,7 @@ def _text(run: Run) -> str:
     return off_cpu_table(_result(run)) + "\n" + wall_clock_table(read_wall_clock(run.path(Files.WALL_CLOCK)))
 
 
-def _tables(run: Run) -> Tables:
+def _tables(run: Run) -> dict[str, Sequence[Row]]:
     off, clock = _result(run), read_wall_clock(run.path(Files.WALL_CLOCK))
     threads = [
         {"tid": thread.tid, "thread": thread.comm, "idle": "yes" if thread.is_idle else "no", "state": state, "ns": ns}
@@ -264,7 +265,13 @@ INSTRUMENT = Instrument(
     result=Files.OFF_CPU,
     reads={Files.OFF_CPU: read_off_cpu, Files.WALL_CLOCK: read_wall_clock},
     analyse=_analyse,
-    parts={"waits": Part("what the threads wait for, and the wall clock", Files.OFF_CPU, _text, _tables)},
+    parts={
+        "waits": Part(
+            "what the threads wait for, and the wall clock",
+            Files.OFF_CPU,
+            made(_text, _tables),
+        )
+    },
     panels=[Panel("Off the CPU", "offcpu", 3, [Files.OFF_CPU, Files.WALL_CLOCK], _panel)],
     flame=Flame(Files.OFF_CPU_DATA, _svg, _graph),
     alone=Alone(

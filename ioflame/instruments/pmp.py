@@ -20,7 +20,7 @@ from ground.results.pmp import Locks, LockSite, Pmp, read_locks, read_pmp, write
 from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.text.tsv import Row
-from ioflame.instruments.instrument import Flame, Instrument, Part, Tables, Watched
+from ioflame.instruments.instrument import Flame, Instrument, Part, Watched, made
 from viz.flame.stacks import by_name, stacks_of
 from viz.page.run_view import Graph, Observed, Panel
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
@@ -59,7 +59,7 @@ def _locks(run: Run) -> str:
     return render_locks(read_locks(run.directory), read_pmp(run.directory).activity)
 
 
-def _tables(run: Run) -> Tables:
+def _tables(run: Run) -> dict[str, Sequence[Row]]:
     pmp = read_pmp(run.directory)
     threads = [
         {"tid": thread.tid, "thread": thread.name, "state": state, **dataclasses.asdict(tally)}
@@ -73,7 +73,7 @@ def _tables(run: Run) -> Tables:
     }
 
 
-def _lock_tables(run: Run) -> Tables:
+def _lock_tables(run: Run) -> dict[str, Sequence[Row]]:
     locks = read_locks(run.directory)
     totals = ("total", "waiting", "running", "conditions", "blocked_elsewhere", "idle")
 
@@ -120,8 +120,16 @@ INSTRUMENT = Instrument(
     reads={Files.PMP: lambda path: read_pmp(path.parent), Files.LOCKS: lambda path: read_locks(path.parent)},
     analyse=_checks,
     parts={
-        "pmp": Part("every thread by wall clock", Files.PMP, lambda run: render_pmp(read_pmp(run.directory)), _tables),
-        "locks": Part("who waits for which lock", Files.LOCKS, _locks, _lock_tables),
+        "pmp": Part(
+            "every thread by wall clock",
+            Files.PMP,
+            made(lambda run: render_pmp(read_pmp(run.directory)), _tables),
+        ),
+        "locks": Part(
+            "who waits for which lock",
+            Files.LOCKS,
+            made(_locks, _lock_tables),
+        ),
     },
     panels=[Panel("Locks", "pmp", 5, [Files.LOCKS], _panel)],
     flame=Flame(Files.PMP_FOLDED, lambda run, rules: draw(run.directory, rules), _graph),

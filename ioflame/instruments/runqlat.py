@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -15,7 +16,8 @@ from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_backend
+from ground.text.tsv import Row
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_backend, made
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
 from viz.terminal.off_cpu import run_queue_table
@@ -54,7 +56,7 @@ def _text(run: Run) -> str:
     return run_queue_table(_result(run))
 
 
-def _tables(run: Run) -> Tables:
+def _tables(run: Run) -> dict[str, Sequence[Row]]:
     return {"runqlat": [{"wait": name, **wait.figures()} for name, wait in _result(run).waits.items()]}
 
 
@@ -86,7 +88,13 @@ INSTRUMENT = Instrument(
     result=Files.RUN_QUEUE,
     reads={Files.RUN_QUEUE: read_run_queue},
     analyse=_analyse,
-    parts={"runqlat": Part("waits for a CPU", Files.RUN_QUEUE, _text, _tables)},
+    parts={
+        "runqlat": Part(
+            "waits for a CPU",
+            Files.RUN_QUEUE,
+            made(_text, _tables),
+        )
+    },
     panels=[Panel("Run queue", "runqlat", 4, [Files.RUN_QUEUE], _panel)],
     alone=Alone(
         "how long the threads of a process wait for a CPU, woken or preempted; context switches",

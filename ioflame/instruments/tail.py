@@ -34,7 +34,7 @@ from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of
 from ioflame.analysis.tail_beside import job_stretches
 from ioflame.analysis.tail_stacks import folded_time
-from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_queries
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_queries, made
 from ioflame.instruments.offcpu import one_pid
 from viz.export.chrome_trace import chrome_trace
 from viz.page.run_view import Observed, Panel
@@ -164,7 +164,7 @@ def _files_words(directory: Path) -> str:
     )
 
 
-def _tables(run: Run) -> Tables:
+def _tables(run: Run) -> dict[str, Sequence[Row]]:
     tail = _result(run)
     groups: Sequence[Row] = [
         {"group": name, **dataclasses.asdict(group)} for name, group in (("slow", tail.tail), ("median", tail.median))
@@ -201,7 +201,7 @@ def _gap(gap: Interval | None, unit: str = "") -> dict[str, float | None]:
     return dict(zip(names, (gap.estimate, gap.low, gap.high) if gap is not None else (None,) * 3, strict=True))
 
 
-def _worst_tables(run: Run) -> Tables:
+def _worst_tables(run: Run) -> dict[str, Sequence[Row]]:
     worst = _result(run).worst
     queries: Sequence[Row] = [
         {"begin_ns": query.begin_ns, "query_ns": query.ns, "tid": query.tid, "reads": query.reads,
@@ -309,8 +309,16 @@ INSTRUMENT = Instrument(
     figures=_figures,
     accounts=_accounts,
     parts={
-        "tail": Part("why the slowest queries are slow", Files.TAIL, _text, _tables),
-        "worst": Part("the longest queries, one by one", Files.TAIL, _worst, _worst_tables),
+        "tail": Part(
+            "why the slowest queries are slow",
+            Files.TAIL,
+            made(_text, _tables),
+        ),
+        "worst": Part(
+            "the longest queries, one by one",
+            Files.TAIL,
+            made(_worst, _worst_tables),
+        ),
     },
     panels=[Panel("Slow queries", "tail", 8, [Files.TAIL], _panel)],
     alone=Alone(

@@ -26,8 +26,9 @@ from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
+from ground.text.tsv import Row
 from ioflame.analysis.whose import whose_of
-from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, made
 from ioflame.instruments.iolat import device_number
 from viz.page.run_view import Observed, Panel
 from viz.terminal.whose import whose_text
@@ -251,7 +252,7 @@ def _text(run: Run) -> str:
     return whose_text(_result(run))
 
 
-def _tables(run: Run) -> Tables:
+def _tables(run: Run) -> dict[str, Sequence[Row]]:
     whose = _result(run)
     rows = [
         {"operation": row.operation, "owner": row.owner, "submitter": row.submitter, "kind": row.kind,
@@ -339,7 +340,13 @@ INSTRUMENT = Instrument(
     reads={Files.WHOSE: read_whose},
     analyse=_analyse,
     accounts=_accounts,
-    parts={"whose": Part("whose the requests of the device are", Files.WHOSE, _text, _tables)},
+    parts={
+        "whose": Part(
+            "whose the requests of the device are",
+            Files.WHOSE,
+            made(_text, _tables),
+        )
+    },
     panels=[Panel("Whose requests", "whose", 6, [Files.WHOSE], _panel)],
     alone=Alone(
         "whose the requests of a device are: by file, level, block type and reason; files of other processes by path",

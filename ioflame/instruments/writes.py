@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -17,14 +16,14 @@ from ground.results.run import Run
 from ground.results.write_ladder import QUEUE, StallCause, WriteLadder, read_write_ladder
 from ground.system.observer import Observer
 from ground.system.process import Children
-from ground.text.tsv import Row
 from ioflame.analysis.write_cost import write_cost_checks
 from ioflame.analysis.write_stalls import stall_causes
-from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_returns
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_returns
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
-from viz.terminal.writes import writes_text
-from viz.write_rows import write_groups, write_rows
+from viz.table import Section
+from viz.tables.writes import write_groups, write_rows, writes_section
+from viz.terminal.table import section_text
 from workloads.registry import Rules
 
 _OVERHEAD = """
@@ -137,28 +136,9 @@ def _causes(run: Run, ladder: WriteLadder) -> list[StallCause]:
     return stall_causes(read_run_jobs(path), ladder.start_ns, ladder.end_ns) if path.exists() else []
 
 
-def _text(run: Run) -> str:
+def _section(run: Run) -> Section:
     ladder = _result(run)
-    return writes_text(ladder, _causes(run, ladder))
-
-
-def _tables(run: Run) -> Tables:
-    ladder = _result(run)
-    parts: Sequence[Row] = [
-        {"role": role.name, "part_of": part_of, "stage": one.name, "count": one.count, "sum_ns": one.sum_ns,
-         "most_ns": one.most_ns, "own_ns": one.own_ns}
-        for role in ladder.roles
-        for part_of, found in (("write", role.stages), ("join", role.join))
-        for one in found
-    ]  # fmt: skip
-    return {
-        "write_roles": [
-            {"role": role.name, **role.histogram.figures(), "own_ns": role.own_ns} for role in ladder.roles
-        ],
-        "write_stages": parts,
-        "write_groups": [{"size": size, "groups": groups} for size, groups in ladder.group_sizes],
-        "write_stalls": [vars(cause) for cause in _causes(run, ladder)],
-    }
+    return writes_section(ladder, _causes(run, ladder))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -194,7 +174,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
 
 def _show(path: Path) -> tuple[str, list[Check]]:
     ladder = read_write_ladder(path)
-    return writes_text(ladder), _checks(ladder)
+    return section_text(writes_section(ladder)), _checks(ladder)
 
 
 def _panel(seen: Observed) -> Markup:
@@ -212,7 +192,7 @@ INSTRUMENT = Instrument(
     reads={Files.WRITES: read_write_ladder, Files.JOBS: read_run_jobs},
     analyse=_analyse,
     accounts=_accounts,
-    parts={"writepath": Part("a write, stage by stage", Files.WRITES, _text, _tables)},
+    parts={"writepath": Part("a write, stage by stage", Files.WRITES, _section)},
     panels=[Panel("Write path", "writes", 9, [Files.WRITES], _panel, of_writes=True)],
     alone=Alone(
         "the write path: a write stage by stage, and its wait in the queue by what its leaders did",

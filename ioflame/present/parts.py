@@ -24,7 +24,8 @@ from ground.system.atomic_files import read_text
 from ground.text.nearest import did_you_mean
 from ground.text.tsv import Row
 from ioflame.instruments import INSTRUMENTS
-from ioflame.instruments.instrument import Part, Tables
+from ioflame.instruments.instrument import Part, made
+from viz.table import Records
 from viz.terminal.event_group import group_text
 from viz.terminal.jobs import jobs_line, jobs_text
 from viz.terminal.latency_layers import Layer, layers_text
@@ -87,8 +88,10 @@ def _view_part(view: str) -> Part:
     return Part(
         "categories of the CPU profile",
         Files.of_view(view),
-        lambda run: categories_table(run.record, read_categories(run.directory, view), 100),
-        lambda run: _view(run, view),
+        lambda run: [
+            categories_table(run.record, read_categories(run.directory, view), 100),
+            Records(view, _view(run, view)),
+        ],
     )
 
 
@@ -106,19 +109,12 @@ def _operations(run: Run) -> str:
     return operations_text(read_operations(run.directory))
 
 
-def _all(run: Run) -> Tables:
-    """The tables of every part that was measured."""
-    there = [part for name, part in parts_of(run).items() if name != "all"]
-    return {title: rows for part in there for title, rows in part.tables(run).items()}
-
-
-def _view(run: Run, view: str) -> Tables:
+def _view(run: Run, view: str) -> list[Row]:
     """A category view. us: the share of the CPU of a query, and of a storage read, in the plain windows."""
     mode = run.record.profile.mode if run.record.profile else "all"
     per_query, per_read = cpu_profiled(run.record.metrics, mode)
     unit = run.record.profile.unit if run.record.profile else "weight"
-    return {
-        view: [
+    return [
             {
                 "category": row.name, f"weight_{unit}": row.weight, "share_percent": row.share,
                 "share_low_percent": row.interval.low if row.interval else None,
@@ -129,11 +125,10 @@ def _view(run: Run, view: str) -> Tables:
                 "about": row.label,
             }
             for row in read_categories(run.directory, view).rows
-        ]
-    }  # fmt: skip
+        ]  # fmt: skip
 
 
-def _windows(run: Run) -> Tables:
+def _windows(run: Run) -> dict[str, Sequence[Row]]:
     windows: list[Row] = []
     for window in run.record.windows:
         metrics = window_metrics([window], run.record.threads)
@@ -161,7 +156,7 @@ def _flat(figures: Mapping[str, Any], within: str = "") -> Row:
     return found
 
 
-def _operation_tables(run: Run) -> Tables:
+def _operation_tables(run: Run) -> dict[str, Sequence[Row]]:
     """Those of kinds, and a table for each kind that is counted."""
     found = read_operations(run.directory)
     rows: list[Row] = [
@@ -189,7 +184,7 @@ def _group_text(run: Run) -> str:
     return group_text(read_event_group(run.path(Files.EVENT_GROUP)))
 
 
-def _group(run: Run) -> Tables:
+def _group(run: Run) -> dict[str, Sequence[Row]]:
     group = read_event_group(run.path(Files.EVENT_GROUP))
     names = [one.event for one in group.members]
     return {"events": [{"category": row.name, **dict(zip(names, row.weights, strict=True)), "about": row.label}
@@ -200,7 +195,7 @@ def _jobs_text(run: Run) -> str:
     return jobs_text(read_job_costs(run.path(Files.JOB_COSTS)))
 
 
-def _jobs(run: Run) -> Tables:
+def _jobs(run: Run) -> dict[str, Sequence[Row]]:
     """By output level and reason; their sampled CPU by category; stalls."""
     costs = read_job_costs(run.path(Files.JOB_COSTS))
     by_category: list[Row] = [
@@ -228,7 +223,7 @@ def _jobs(run: Run) -> Tables:
     }  # fmt: skip
 
 
-def _latency(run: Run) -> Tables:
+def _latency(run: Run) -> dict[str, Sequence[Row]]:
     return {
         "latency": [
             {"layer": layer.name, "window": layer.window, "avg_us": layer.mean_us, "p50_us": layer.percentile(50.0),
@@ -238,22 +233,35 @@ def _latency(run: Run) -> Tables:
     }  # fmt: skip
 
 
-def _checks(run: Run) -> Tables:
+def _checks(run: Run) -> dict[str, Sequence[Row]]:
     rows = [{**dataclasses.asdict(check), "verdict": check.verdict.value} for check in run.record.checks]
     return {"checks": rows}
 
 
+class _All(Part):
+    """Every part: the text that a run is left with, the tables of all that was measured."""
+
+    def text(self, run: Run, _: int | None = None) -> str:
+        return read_text(run.path(Files.SUMMARY)).rstrip()
+
+    def tables(self, run: Run) -> Mapping[str, Sequence[Row]]:
+        parts = [part for name, part in parts_of(run).items() if name != "all"]
+        return {name: rows for part in parts for name, rows in part.tables(run).items()}
+
+
 PARTS: Mapping[str, Part] = {
     "windows": Part(
-        "window by window, and what each cost", Files.RECORD, lambda run: windows_table(run.record, 100), _windows
+        "window by window, and what each cost",
+        Files.RECORD,
+        made(lambda run: windows_table(run.record, 100), _windows),
     ),
-    "events": Part("events of the group, by category", Files.EVENT_GROUP, _group_text, _group),
-    "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations, _operation_tables),
+    "events": Part("events of the group, by category", Files.EVENT_GROUP, made(_group_text, _group)),
+    "operations": Part("CPU by kind of operation", Files.OPERATIONS, made(_operations, _operation_tables)),
     "jobs": Part(
-        "flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, _jobs_text, _jobs
+        "flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, made(_jobs_text, _jobs)
     ),
-    "latency": Part("from the engine to the device", Files.RECORD, layers, _latency),
+    "latency": Part("from the engine to the device", Files.RECORD, made(layers, _latency)),
     **{name: part for instrument in INSTRUMENTS.values() for name, part in instrument.parts.items()},
-    "checks": Part("every check", Files.RECORD, lambda run: render_checks(run.record.checks, 100), _checks),
-    "all": Part("the whole summary", Files.RECORD, lambda run: read_text(run.path(Files.SUMMARY)).rstrip(), _all),
+    "checks": Part("every check", Files.RECORD, made(lambda run: render_checks(run.record.checks, 100), _checks)),
+    "all": _All("the whole summary", Files.RECORD, lambda _: []),
 }

@@ -16,7 +16,8 @@ from tests.ebpf.conftest import StartWriter
 from tests.ebpf.windows import nothing_at_all
 from tests.ebpf.writers import Load, calls, counts_of, follow, followed, writing_client
 from tests.figures import Report
-from viz.terminal.writes import writes_text
+from viz.tables.writes import writes_section
+from viz.terminal.table import section_text
 from workloads.registry import engine_named
 
 pytestmark = pytest.mark.needs("co-re", "db_bench")
@@ -70,7 +71,7 @@ def test_each_write_is_counted_once_and_its_stages_add_up_to_it(
     # Each write is inserted once, by itself or by its leader.
     inserted = stage_sum(ladder.roles, "memtable").count
     assert leaders.count <= inserted <= load.count
-    assert "a write takes" in writes_text(ladder)
+    assert "a write takes" in section_text(writes_section(ladder))
 
 
 @pytest.mark.long
@@ -125,7 +126,7 @@ def test_a_stall_is_told_by_how_the_engine_sleeps(start_writer: StartWriter, tmp
     assert stage_sum(written.ladder.roles, "stop").count > 0
     # The engine's timer is around the function that is followed.
     assert 0 < written.ns("stall", "delay", "stop") <= written.delay_ns
-    assert "stopped:" in writes_text(written.ladder)
+    assert "stopped:" in section_text(writes_section(written.ladder))
 
 
 @pytest.mark.long
@@ -185,7 +186,7 @@ def test_writes_of_leveldb_wait_for_what_their_leaders_do(tmp_path: Path, thread
         # A writer that only waits waits for its leader's sync.
         assert counts_of(roles["done"].stages).keys() <= {"join", "rest"}
         assert sum(one.sum_ns for one in roles["done"].join if one.name.startswith("sync")) > 0
-        assert "writes a group on average" in writes_text(ladder)
+        assert "writes a group on average" in section_text(writes_section(ladder))
 
 
 @pytest.mark.long

@@ -18,8 +18,8 @@ from ground.system.process import Children
 from ioflame.analysis.write_cost import write_cost, write_cost_checks
 from tests.viz.observers import write_ladder
 from viz.page.writes import writes_panel
-from viz.terminal.writes import writes_text
-from viz.write_rows import first_sentence, write_groups, write_rows
+from viz.tables.writes import first_sentence, write_groups, write_rows, writes_section
+from viz.terminal.table import section_text
 
 
 def verdicts(ladder: WriteLadder) -> dict[str, Verdict]:
@@ -133,11 +133,12 @@ def test_columns_add_up_and_the_sentence_names_the_sync() -> None:
         assert sum(row.ns[place] for row in rows if row.within_queue) == pytest.approx(queue.ns[place])
     # 290 of a leader's and 30 of its wait, 300 of each follower's wait: 92,000 of 114,000 us.
     assert first_sentence(ladder).startswith("a write takes 380.0 us on average: log sync: file system 80.7 %")
-    text, page = writes_text(ladder), str(writes_panel(ladder))
+    text, page = section_text(writes_section(ladder)), str(writes_panel(ladder))
     told = ("100 leaders were delayed: 0.02 ms", "3.00 writes a group on average", "leader: log sync: file system")
     assert all(words in text and words in page for words in told)
     nothing = replace(ladder, roles=[])
-    assert "no write was followed" in writes_text(nothing) and "No write was followed" in writes_panel(nothing)
+    for words in (section_text(writes_section(nothing)), writes_panel(nothing)):
+        assert "no write was followed" in words
 
 
 def test_a_request_that_makes_no_sense_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket
@@ -15,6 +16,7 @@ from viz.figures import CannotBeError
 from viz.flame.palette import hue_class
 from viz.printable import printable
 from viz.svg.elements import element
+from viz.table import NAME, Section, Table
 
 
 def _shown(value: object) -> object:
@@ -56,6 +58,32 @@ def table(
 ) -> Markup:
     """A figure with a table; the first cell of a row heads it. kind: classes of page.css"""
     return render("table.html", caption=caption, heads=heads, rows=rows, kind=kind, legend=legend)
+
+
+def section_markup(section: Section, *, words: bool = True) -> Markup:
+    """The paragraphs and tables of a subject. words: the paragraphs, too"""
+    parts = []
+    for block in section:
+        if isinstance(block, str) and words:
+            parts.append(element("p", block, class_="legend-note"))
+        elif isinstance(block, Table) and block.title and block.seen:
+            parts.append(table_markup(block))
+    return Markup("").join(parts)
+
+
+def table_markup(shown: Table[Any]) -> Markup:
+    heads, *rows = shown.cells("page")
+    forms = [column.form for column in shown.shown("page")]
+    kind = "words" if all(form.left for form in forms) else "numbers"
+    if kind == "numbers" and forms[-1].left:
+        kind += " noted"
+    if kind.startswith("numbers") and len(forms) > 2 and forms[1].left:
+        kind += " second-left"
+    if forms[0] is NAME:
+        kind += " places"
+    return table(
+        shown.title, heads, rows, kind, ". ".join(filter(None, [shown.left_out("page"), shown.legend, shown.more]))
+    )
 
 
 def plot_figure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from ground.text.columns import cells, fold_line
 from viz.printable import printable
@@ -11,28 +11,32 @@ _GAP = 2
 _BAR = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589\u2588"
 
 
-def aligned(rows: Sequence[Sequence[str]], width: int | None = None, indent: str = "  ") -> str:
-    """`rows` of equally many cells, the first row being the heads, two blanks between the columns.
+def aligned(
+    rows: Sequence[Sequence[str]], width: int | None = None, indent: str = "  ", left: Container[int] = ()
+) -> str:
+    """`rows` of equally many cells, the first row being the heads, two blanks between the columns, or one where the
+    table then fits. left: columns that are to the left, beside the first
 
     Where that is wider than `width`, the columns that do not fit go below, beside the first column again: no figure is
     cut and none is left out.
     """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    whole = len(indent) + sum(widths) + len(widths) - 1
+    gap = 1 if width is not None and whole <= width < whole + len(widths) - 1 else _GAP
     blocks: list[list[int]] = [[]]
     taken = first = len(indent) + widths[0]
     for column in range(1, len(widths)):
-        if width is not None and blocks[-1] and taken + _GAP + widths[column] > width:
+        if width is not None and blocks[-1] and taken + gap + widths[column] > width:
             blocks.append([])
             taken = first
         blocks[-1].append(column)
-        taken += _GAP + widths[column]
-    return "\n\n".join(_block(rows, widths, columns, indent) for columns in blocks)
+        taken += gap + widths[column]
 
+    def line(row: Sequence[str], columns: Sequence[int]) -> str:
+        cells = (row[i].ljust(widths[i]) if i in left else row[i].rjust(widths[i]) for i in columns)
+        return (indent + (" " * gap).join([row[0].ljust(widths[0]), *cells])).rstrip()
 
-def _block(rows: Sequence[Sequence[str]], widths: Sequence[int], columns: Sequence[int], indent: str) -> str:
-    gap = " " * _GAP
-    lines = (indent + gap.join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in columns)]) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n\n".join("\n".join(line(row, columns) for row in rows) for columns in blocks)
 
 
 def narrow(rows: Sequence[Sequence[str]], left: int) -> list[str]:

@@ -26,7 +26,8 @@ from tests.viz.observers import write_ladder
 from tests.viz.runs import record
 from tests.workloads.made_databases import creation, database, event
 from viz.page.writes import writes_panel
-from viz.terminal.writes import writes_text
+from viz.tables.writes import writes_section
+from viz.terminal.table import section_text
 from workloads.registry import engine_named
 
 MIB = 1 << 20
@@ -233,7 +234,7 @@ def test_a_stall_without_an_end_lasts_until_the_next_of_its_family_or_the_logs_e
 
 def test_page_and_terminal_name_the_cause() -> None:
     causes = stall_causes(recorded(), 2 * SECOND, 10 * SECOND)
-    text, page = writes_text(write_ladder(), causes), str(writes_panel(write_ladder(), causes))
+    text, page = section_text(writes_section(write_ladder(), causes)), str(writes_panel(write_ladder(), causes))
     for words in ("Stalls of this window, by the engine's log", _MEMTABLES, "750.0", "500.0", "1.00"):
         assert words in text and words.replace("'", "&#39;") in page.replace("&#x27;", "&#39;")
-    assert "by the engine's log" not in writes_text(write_ladder())
+    assert "by the engine's log" not in section_text(writes_section(write_ladder()))

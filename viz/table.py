@@ -1,0 +1,196 @@
+"""A table as a subject makes it, once: the terminal, a page and TSV each write any of them by one function.
+
+Table("stalls", "Stalls", [
+    Column("cause", "held back by", WORDS, lambda row: row.cause),
+    Column("all_seconds", "in all, ms", MS, lambda row: row.seconds),
+], causes)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from ground.results.histogram import Histogram
+from ground.text.tsv import Row
+from ground.text.units import format_bytes
+from viz.printable import printable
+from viz.svg.axes import us
+from viz.svg.elements import element
+from viz.svg.share_bar import share_bar
+from viz.terminal.columns import bar, microseconds
+
+R = TypeVar("R")
+Value = str | int | float | None
+Medium = Literal["screen", "page"]
+
+_BAR = 24
+_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+_MIB = 1 << 20
+# What a page shows of a long table, for each row that the screen shows.
+_PAGE_HAS = 4
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the values of a column are written. page: where it is another way than on the screen
+
+    left: to the left, as words are; spare: left out where the screen has no room; beside: words that go below the table
+    where the screen has no room beside it
+    """
+
+    screen: Callable[[Any], str]
+    page: Callable[[Any], str] | None = None
+    left: bool = False
+    spare: bool = False
+    beside: bool = False
+
+    def text(self, value: Value, medium: Medium) -> str:
+        """`-` for what was not measured; words stay as they are."""
+        if value is None:
+            return "-"
+        if isinstance(value, str) and not self.left:
+            return value
+        return self.page(value) if medium == "page" and self.page is not None else self.screen(value)
+
+
+def fixed(digits: int, sign: str = "") -> Form:
+    """So many decimals. sign: `+` to print it always"""
+    return Form(f"{{:{sign},.{digits}f}}".format)
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+# An em space indents.
+WORDS = Form(lambda value: printable(str(value)).replace("\u2003", "  "), _words, left=True)
+# What a row is: long words.
+ABOUT = Form(printable, _words, left=True, beside=True)
+# A path or a function, which a page may break anywhere.
+NAME = Form(printable, lambda name: element("span", name, class_="name"), left=True)
+COUNT = Form("{:,.0f}".format)
+# Of a value in percent.
+PERCENT, PERCENT_2 = fixed(1), fixed(2)
+# Of a value in ns.
+US = Form(microseconds, us)
+MS = Form(lambda ns: f"{ns / 1e6:,.3f}")
+# Of a value in bytes.
+MIB, BYTES = Form(lambda size: f"{size / _MIB:,.1f}"), Form(format_bytes)
+# Of a share, 0 to 1.
+BAR = Form(lambda part: bar(part, _BAR), lambda part: share_bar(part, None, 1.0, "h0"), spare=True, left=True)
+
+
+@dataclass(frozen=True)
+class Column(Generic[R]):
+    """A column: all that is to be said of it is here.
+
+    key:  of the TSV: ends in its unit, one without is a count, a ratio or words; "": it is not in TSV
+    head: for people; None: it is in TSV alone
+    of:   the value of a row, in the unit of its key
+    on:   the only medium that shows it
+    """
+
+    key: str
+    head: str | None
+    form: Form
+    of: Callable[[R], Value]
+    on: Medium | None = None
+
+
+def tsv_only(key: str, of: Callable[[R], Value]) -> Column[R]:
+    return Column(key, None, WORDS, of)
+
+
+def histogram_columns(of: Callable[[R], Histogram], *further: float) -> list[Column[R]]:
+    """The figures of a histogram. further: percentiles that only people see"""
+
+    def percentile(percent: float) -> Callable[[R], float | None]:
+        return lambda row: of(row).percentile(percent)
+
+    return [
+        Column("count", "n", COUNT, lambda row: of(row).count),
+        tsv_only("sum_ns", lambda row: of(row).sum_ns),
+        tsv_only("least_ns", lambda row: of(row).least_ns),
+        tsv_only("most_ns", lambda row: of(row).most_ns),
+        Column("mean_ns", "mean", US, lambda row: of(row).mean_ns),
+        *(Column(f"p{percent:g}_ns", f"p{percent:g}", US, percentile(percent)) for percent in _PERCENTILES),
+        *(Column("", f"p{percent:g}", US, percentile(percent)) for percent in further),
+        Column("", "max", US, lambda row: of(row).most_ns if of(row).count else None),
+    ]
+
+
+@dataclass(frozen=True)
+class Table(Generic[R]):
+    """A table.
+
+    name:   in TSV; "": it is not in it
+    title:  above it; columns: in their order, in each medium
+    rows:   of any type; sums: further ones for people, below: what the rows add up to
+    legend: below it; more: what only a page has room for
+    where:  the rows that people see; most: how many the screen has room for, which says how many more there are
+    """
+
+    name: str
+    title: str
+    columns: Sequence[Column[R]]
+    rows: Sequence[R]
+    sums: Sequence[R] = ()
+    legend: str = ""
+    more: str = ""
+    where: Callable[[R], bool] | None = None
+    most: int | None = None
+
+    def records(self) -> list[Row]:
+        """Of TSV."""
+        columns = [column for column in self.columns if column.key]
+        return [{column.key: column.of(row) for column in columns} for row in self.rows]
+
+    @property
+    def seen(self) -> list[R]:
+        """The rows that people see, however many."""
+        return [row for row in self.rows if self.where is None or self.where(row)]
+
+    def shown(self, medium: Medium) -> list[Column[R]]:
+        return [one for one in self.columns if one.head is not None and one.on in (None, medium)]
+
+    def cells(self, medium: Medium) -> list[list[str]]:
+        """Heads, then the rows."""
+        columns = self.shown(medium)
+        rows = [*self.seen[: self._most(medium)], *self.sums]
+        return [
+            [column.head or "" for column in columns],
+            *([column.form.text(column.of(row), medium) for column in columns] for row in rows),
+        ]
+
+    def left_out(self, medium: Medium) -> str:
+        """How many rows are not shown; "" where all are."""
+        most = self._most(medium)
+        return "" if most is None or len(self.seen) <= most else f"And {len(self.seen) - most:,} more."
+
+    def _most(self, medium: Medium) -> int | None:
+        return self.most if self.most is None or medium == "screen" else _PAGE_HAS * self.most
+
+
+@dataclass(frozen=True)
+class Records:
+    """A table for programs alone."""
+
+    name: str
+    rows: Sequence[Row]
+
+
+# A string is a paragraph of its own lines.
+Section = Sequence["str | Table[Any] | Records"]
+
+
+def tables_of(section: Section) -> Iterator[Table[Any]]:
+    """Those that people see."""
+    return (block for block in section if isinstance(block, Table) and block.title and block.seen)
+
+
+def tsv_tables(section: Section) -> Mapping[str, Sequence[Row]]:
+    """Those that programs read, by name."""
+    blocks = (block for block in section if not isinstance(block, str) and block.name)
+    return {block.name: block.records() if isinstance(block, Table) else block.rows for block in blocks}
