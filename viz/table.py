@@ -47,9 +47,9 @@ class Form:
     beside: bool = False
 
     def text(self, value: Value, medium: Medium) -> str:
-        """`-` for what was not measured; words stay as they are."""
+        """`-` for a figure that was not measured; words stay as they are."""
         if value is None:
-            return "-"
+            return "" if self.left else "-"
         if isinstance(value, str) and not self.left:
             return value
         return self.page(value) if medium == "page" and self.page is not None else self.screen(value)
@@ -103,14 +103,14 @@ def tsv_only(key: str, of: Callable[[R], Value]) -> Column[R]:
     return Column(key, None, WORDS, of)
 
 
-def histogram_columns(of: Callable[[R], Histogram], *further: float) -> list[Column[R]]:
-    """The figures of a histogram. further: percentiles that only people see"""
+def histogram_columns(of: Callable[[R], Histogram], *further: float, count: str | None = "n") -> list[Column[R]]:
+    """The figures of a histogram. further: percentiles that only people see; count: its head"""
 
     def percentile(percent: float) -> Callable[[R], float | None]:
         return lambda row: of(row).percentile(percent)
 
     return [
-        Column("count", "n", COUNT, lambda row: of(row).count),
+        Column("count", count, COUNT, lambda row: of(row).count),
         tsv_only("sum_ns", lambda row: of(row).sum_ns),
         tsv_only("least_ns", lambda row: of(row).least_ns),
         tsv_only("most_ns", lambda row: of(row).most_ns),
@@ -182,7 +182,8 @@ class Records:
 
 
 # A string is a paragraph of its own lines.
-Section = Sequence["str | Table[Any] | Records"]
+Block = str | Table[Any] | Records
+Section = Sequence[Block]
 
 
 def tables_of(section: Section) -> Iterator[Table[Any]]:

@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tsv:
         sys.stdout.write(tsv(part.tables(found)))
         return EXIT_OK
-    text = folded(part.text(found), terminal_width(sys.stdout)) + "\n"
+    width = terminal_width(sys.stdout)
+    text = folded(part.text(found, width), width) + "\n"
     if sys.stdout.isatty():
         # What fits the screen needs no pager.
         os.environ.setdefault("LESS", "FRX")

@@ -62,12 +62,16 @@ class Part:
     """A part of a finished run, for `ioflame show`: read from its files, nothing is made again.
 
     about: its line in the help; file: of the run, which is the part as JSON
-    make:  its sentences and tables, for people and for TSV
+    make:  its sentences and tables, for people and for TSV; needs: further files, of which one must be there
     """
 
     about: str
     file: str
     make: Callable[[Run], Section]
+    needs: Sequence[str] = ()
+
+    def is_in(self, run: Run) -> bool:
+        return run.path(self.file).exists() and (not self.needs or any(run.path(one).exists() for one in self.needs))
 
     def text(self, run: Run, width: int | None = None) -> str:
         """For a terminal of that width."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -13,16 +12,17 @@ from ground.errors import UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
-from ground.results.ladder import CLASSES, PLACES, STAGES, Ladder, Rung, read_ladder
+from ground.results.ladder import Ladder, read_ladder
 from ground.results.metrics import metrics_of
 from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ground.text.tsv import Row
-from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Watched, add_backend, add_queries, made
+from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Watched, add_backend, add_queries
 from viz.page.run_view import Observed, Panel
-from viz.terminal.ladder import ladder_text
+from viz.table import Section
+from viz.tables.ladder import ladder_section
+from viz.terminal.table import section_text
 from workloads.registry import Rules
 
 _NOT_WRITING = Refusal(
@@ -116,28 +116,8 @@ def _accounts(run: Run) -> list[Account]:
     ]
 
 
-def _text(run: Run) -> str:
-    return ladder_text(_result(run), latency_of_client(run))
-
-
-def _tables(run: Run) -> dict[str, Sequence[Row]]:
-    ladder = _result(run)
-
-    def rows(rungs: Sequence[Rung], about: Mapping[str, str]) -> list[Row]:
-        return [
-            {"name": rung.name, **rung.histogram.figures(), "own_ns": rung.own_ns, "about": about.get(rung.name)}
-            for rung in rungs
-        ]
-
-    stages = {name: f"{step.start} to {step.end}: {step.about}" for name, step in STAGES.items()}
-    tables: dict[str, Sequence[Row]] = {"stages": rows(ladder.stages, stages), "classes": rows(ladder.classes, CLASSES)}
-    for whole, found in ladder.with_parts:
-        tables[f"{whole.name}_parts"] = rows(found.parts, PLACES)
-        tables[f"{whole.name}_reads"] = [
-            {"queries": found.queries, "read_calls": found.reads, "requests": found.requests,
-             "requests_not_waited_for": found.not_waited}
-        ]  # fmt: skip
-    return tables
+def _section(run: Run) -> Section:
+    return ladder_section(_result(run), latency_of_client(run))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -171,7 +151,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
 
 def _show(path: Path) -> tuple[str, list[Check]]:
     ladder = read_ladder(path)
-    return ladder_text(ladder), ladder_checks(ladder)
+    return section_text(ladder_section(ladder)), ladder_checks(ladder)
 
 
 def _panel(seen: Observed) -> Markup:
@@ -192,7 +172,7 @@ INSTRUMENT = Instrument(
         "ladder": Part(
             "a query, stage by stage",
             Files.LADDER,
-            made(_text, _tables),
+            _section,
         )
     },
     panels=[Panel("Latency ladder", "ladder", 1, [Files.LADDER], _panel)],

@@ -12,9 +12,9 @@ from ground.results.checks import render_checks
 from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.findings import read_findings
-from ground.results.io_latency import IoLatency, read_io_latency
+from ground.results.io_latency import read_io_latency
 from ground.results.job_costs import read_job_costs
-from ground.results.ladder import Ladder, read_ladder
+from ground.results.ladder import read_ladder
 from ground.results.metrics import METRICS, WINDOW_COLUMNS, cpu_profiled, window_metrics
 from ground.results.operations import read_operations
 from ground.results.roles import WRITES_VIEW
@@ -25,47 +25,32 @@ from ground.text.nearest import did_you_mean
 from ground.text.tsv import Row
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Part, made
-from viz.table import Records
+from viz.table import Records, Section
+from viz.tables.latency import latency_section
 from viz.terminal.event_group import group_text
 from viz.terminal.jobs import jobs_line, jobs_text
-from viz.terminal.latency_layers import Layer, layers_text
-from viz.terminal.latency_layers import latency_layers as layers_of
 from viz.terminal.operations import operations_text
 from viz.terminal.summary import categories_table, render_screen, windows_table
+from viz.terminal.table import section_text
 
 
 def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
     """What of a run is read first, on one screen. show: the command that prints the rest"""
-    table = layers(run, sentences=False)
+    table = section_text(latency(run)[:1])
     costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
     jobs = jobs_line(costs) if costs is not None else ""
     return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, unicode, show, jobs)
 
 
-def layers(run: Run, *, sentences: bool = True) -> str:
-    """The latency table, of several windows; "" where none of them is there."""
-    return layers_text(run.record.metrics, *_ladder_and_io(run), sentences=sentences)
-
-
-def latency_layers(run: Run) -> list[Layer]:
-    """The rows of the latency table."""
-    return layers_of(run.record.metrics, *_ladder_and_io(run))
-
-
-def _ladder_and_io(run: Run) -> tuple[Ladder | None, IoLatency | None]:
-    return (
-        read_or_none(run.path(Files.LADDER), read_ladder),
-        read_or_none(run.path(Files.IO_LATENCY), read_io_latency),
-    )
+def latency(run: Run) -> Section:
+    ladder = read_or_none(run.path(Files.LADDER), read_ladder)
+    return latency_section(run.record.metrics, ladder, read_or_none(run.path(Files.IO_LATENCY), read_io_latency))
 
 
 def parts_of(run: Run) -> dict[str, Part]:
     """What this run has: the views of its CPU profile, and of PARTS what was measured."""
     views = {view: _view_part(view) for view in views_in(run.directory)}
-    found = {name: part for name, part in PARTS.items() if run.path(part.file).exists()}
-    if not latency_layers(run):
-        found.pop("latency", None)
-    return {**views, **found}
+    return {**views, **{name: part for name, part in PARTS.items() if part.is_in(run)}}
 
 
 def part_of(run: Run, name: str) -> Part:
@@ -223,16 +208,6 @@ def _jobs(run: Run) -> dict[str, Sequence[Row]]:
     }  # fmt: skip
 
 
-def _latency(run: Run) -> dict[str, Sequence[Row]]:
-    return {
-        "latency": [
-            {"layer": layer.name, "window": layer.window, "avg_us": layer.mean_us, "p50_us": layer.percentile(50.0),
-             "p99_us": layer.percentile(99.0), "about": layer.about}
-            for layer in latency_layers(run)
-        ]
-    }  # fmt: skip
-
-
 def _checks(run: Run) -> dict[str, Sequence[Row]]:
     rows = [{**dataclasses.asdict(check), "verdict": check.verdict.value} for check in run.record.checks]
     return {"checks": rows}
@@ -260,7 +235,7 @@ PARTS: Mapping[str, Part] = {
     "jobs": Part(
         "flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, made(_jobs_text, _jobs)
     ),
-    "latency": Part("from the engine to the device", Files.RECORD, made(layers, _latency)),
+    "latency": Part("from the engine to the device", Files.RECORD, latency, (Files.LADDER, Files.IO_LATENCY)),
     **{name: part for instrument in INSTRUMENTS.values() for name, part in instrument.parts.items()},
     "checks": Part("every check", Files.RECORD, made(lambda run: render_checks(run.record.checks, 100), _checks)),
     "all": _All("the whole summary", Files.RECORD, lambda _: []),

@@ -19,7 +19,7 @@ from ground.system.host import describe_host
 from ground.text.progress import Reporter
 from ioflame.analysis.operations import OPERATIONS_VIEW
 from ioflame.instruments import INSTRUMENTS
-from ioflame.present.parts import layers
+from ioflame.present.parts import latency
 from ioflame.present.report import write_report
 from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
@@ -30,9 +30,12 @@ from viz.terminal.jobs import jobs_text
 from viz.terminal.operations import operations_text
 from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
+from viz.terminal.table import section_text
 from viz.weights import scaled_weight
 
 _OWNER = "owner"
+# Columns of the summary.
+_WIDTH = 100
 # Views with a part of the summary that is made for them.
 _OF_THEIR_OWN = (_OWNER, "leaf", WRITES_VIEW, OPERATIONS_VIEW)
 
@@ -43,7 +46,7 @@ def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
     with reporter.stage("draw the flame graph and the report"):
         if found.folded is not None and categories is not None:
             _flame_graph(run, found.folded, categories)
-        observed = [layers(run), *_observed(run)]
+        observed = [section_text(latency(run), _WIDTH), *_observed(run)]
         further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
         found_group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
         group = group_text(found_group) if found_group is not None else ""
@@ -65,7 +68,7 @@ def _observed(run: Run) -> Iterator[str]:
         try:
             if instrument.flame is not None:
                 instrument.flame.svg(run, rules)
-            yield "\n\n".join(part.text(run) for part in instrument.parts.values())
+            yield "\n\n".join(part.text(run, _WIDTH) for part in instrument.parts.values())
         except IoflameError:
             yield ""
 

@@ -13,7 +13,8 @@ from ebpf.ladder import LadderRequest
 from ground.results.checks import Verdict
 from ground.results.ladder import STAGES, Ladder
 from tests.ebpf.windows import checked, ladder_of, on_device
-from viz.terminal.ladder import ladder_text
+from viz.tables.ladder import ladder_section
+from viz.terminal.table import section_text
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re", "fio")]
 
@@ -66,7 +67,7 @@ def test_every_read_call_is_followed(
     assert ladder.total.count <= on_device(ladder)
     assert [rung.name for rung in ladder.stages] == list(STAGES)[2:8]
     assert ladder.losses["async_calls"] == 0
-    assert "starts at the read call" in ladder_text(ladder)
+    assert "starts at the read call" in section_text(ladder_section(ladder))
 
 
 @pytest.mark.parametrize(

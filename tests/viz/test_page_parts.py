@@ -44,16 +44,17 @@ from viz.page.document import page, write_page
 from viz.page.experiment import render_experiment
 from viz.page.flame_graphs import flame_data, weighs
 from viz.page.frames import frames_compared
-from viz.page.io_latency import io_panel, latency_table
+from viz.page.io_latency import io_panel
 from viz.page.latency_plots import heat_map_figure, histograms, percentile_table
 from viz.page.locks import lock_panel
 from viz.page.off_cpu import run_queue_panel, wall_clock_panel
-from viz.page.rendering import absent, banner, part, table
+from viz.page.rendering import absent, banner, part, section_markup, table
 from viz.page.trust import trust, verdict
 from viz.page.what_ran import what_ran
 from viz.page.windows import windows
 from viz.svg.histogram import Named
 from viz.svg.static import Key, draw_head
+from viz.tables.latency import every_latency
 from viz.weights import percentages
 
 HOSTILE = "<b onclick='x'>\x07"
@@ -141,18 +142,17 @@ def test_further_views_and_operations_are_folded_up() -> None:
 # ---- latency, waits, locks -------------------------------------------------------------------------------------------
 def test_latencies_stand_below_each_other_from_the_client_to_the_device() -> None:
     metrics = {"rx.lat": 104.0, "io.lat": 65.0}
-    told = latency_table(metrics, observers.ladder(), 104.5, observers.io_latency())
-    rows = {row[0]: row[1] for row in rows_of(told, "From the client down to the device")}
+    told = section_markup([every_latency(metrics, observers.ladder(), 104.5, observers.io_latency())])
+    rows = {tuple(row[:2]): row[2] for row in rows_of(told, "Latency from the engine to the device")}
     # 74 ms of 507 reads; sys_pre 2, queue 2, device 58, wake 1, runq 14, sys_post 1
-    assert (rows["rx.lat, plain windows"], rows["rx.lat, ladder window"], rows["io.lat, iolat window"]) == (
-        "104.00", "104.50", f"{74_000 / 507:.2f}",
-    )  # fmt: skip
-    assert (rows["query that reads"], rows["read call (pread64)"], rows["io.lat, plain windows"]) == (
-        "100.00", "78.00", "65.00",
-    )  # fmt: skip
-    assert (rows["block layer, of followed"], rows["io.lat, ladder window"]) == ("60.00", "65.00")
-    assert rows["block layer, total"] == f"{(450 * 61 + 50 * 901) / 500:.2f}"
-    assert latency_table(metrics, None, None, None) == ""
+    assert {one: rows[one] for one in rows if one[0] in ("rx.lat", "io.lat")} == {
+        ("rx.lat", "plain"): "104.00", ("io.lat", "plain"): "65.00", ("rx.lat", "ladder"): "104.50",
+        ("io.lat", "ladder"): "65.00", ("io.lat", "iolat"): f"{74_000 / 507:.2f}",
+    }  # fmt: skip
+    assert (rows["query", "ladder"], rows["read call", "ladder"]) == ("100.00", "78.00")
+    assert rows["block total", "ladder"] == "60.00"
+    assert rows["block total", "iolat"] == f"{(450 * 61 + 50 * 901) / 500:.2f}"
+    assert section_markup([every_latency(metrics, None, None, None)]) == ""
 
 
 def test_latency_of_requests_is_told_by_owner_and_losses_come_first() -> None:

@@ -28,7 +28,8 @@ from viz.svg.axes import duration, linear_axis, log_axis
 from viz.svg.heat_map import columns, heat_map
 from viz.svg.histogram import Named, bins, histogram
 from viz.svg.ladder import KINDS, LadderRow, kind_of, ladder_plot
-from viz.terminal.ladder import ladder_text
+from viz.tables.ladder import ladder_section
+from viz.terminal.table import section_text
 
 
 def full(name: str = "run-a", scale: float = 1.0) -> RunView:
@@ -139,11 +140,11 @@ def test_queries_of_several_reads_have_parts_that_add_up(stages: bool) -> None:
     assert list(named) == [*PLACES, "total"]
     assert sum(float(named[name][1]) for name in PLACES) == float(named["total"][1]) == 300.0
     assert named["device"][7] == "66.7"
-    text = ladder_text(given)
-    of_probes = re.search(r"^of it, the probes +[\d.]+  at least: programs measured, traps estimated$", text, re.M)
+    text = section_text(ladder_section(given))
+    of_probes = re.search(r"^ *of it, the probes +[\d.]+  at least: programs measured, traps estimated$", text, re.M)
     assert (of_probes is not None) is stages
     assert "Latency ladder of MultiGets" in text
-    assert "several: 2,000 with 3.00 read calls, 4.00 requests, 1.00 of them not waited for" in text
+    assert "several: n 2,000; 3.00 read calls and 4.00 requests each, of which 1.00 were not waited for." in text
     assert "sum of several" in text and "+0.000 us beside the total" in text
     assert ("there are no stages" in text) is not stages
 

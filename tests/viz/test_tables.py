@@ -20,13 +20,14 @@ from ground.results.states import STATES
 from ground.text.columns import NO_BREAK, cells, fold_line
 from tests.viz import observers
 from tests.viz.runs import record, view
+from viz.tables.ladder import ladder_section
 from viz.terminal.columns import aligned, folded, microseconds, narrow
 from viz.terminal.io_latency import io_latency_text
-from viz.terminal.ladder import ladder_text
 from viz.terminal.off_cpu import off_cpu_table, run_queue_table, wall_clock_table
 from viz.terminal.owner_table import LEAST_WIDTH, owner_table, summary_block
 from viz.terminal.pmp import render_locks
 from viz.terminal.summary import render_summary
+from viz.terminal.table import section_text
 
 widths = st.integers(LEAST_WIDTH, 200)
 # A no-break space is ours: it holds a name and its figure together, and is printed as a blank.
@@ -114,7 +115,7 @@ def test_tables_of_observers_fit_80_columns() -> None:
     queue = replace(seen_queue, waits=dict.fromkeys(seen_queue.waits, long))
     rows = [replace(row, queue=long, device=long, total=long) for row in seen_io.rows]
     for text in (
-        ladder_text(observers.ladder(), 104.0),
+        section_text(ladder_section(observers.ladder(), 104.0), 80),
         io_latency_text(replace(seen_io, rows=rows)),
         off_cpu_table(off),
         wall_clock_table(observers.wall_clock()),

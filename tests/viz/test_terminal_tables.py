@@ -31,12 +31,13 @@ from tests.viz.runs import record
 from viz.export.benchmark_tsv import HEADER, render_report_tsv
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.relative_cells import legend, rows_of, two_digits, with_interval
+from viz.tables.latency import latency_layers, latency_section
 from viz.terminal.cells import cells_tsv, facts_of, render_cells
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.fleet import render_watch
-from viz.terminal.latency_layers import latency_layers, layers_text
 from viz.terminal.operations import operations_text
 from viz.terminal.roles import role_table
+from viz.terminal.table import section_text
 
 
 def line(text: str, *start: str) -> list[str]:
@@ -234,11 +235,11 @@ def test_latencies_go_from_the_engine_down_to_the_device() -> None:
     # sys_pre 2, queue 2, device 58, wake 1, runq 14, sys_post 1
     assert (layers["query"].mean_us, layers["read call"].mean_us) == (100.0, 78.0)
     assert layers["rx.lat"].percentile(50) is None and layers["query"].percentile(50) is not None
-    text = layers_text(metrics, observers.ladder(), None)
+    text = section_text(latency_section(metrics, observers.ladder(), None))
     assert line(text, "rx.lat", "plain")[0] == "104.00" and "39.00 us above the device's" in text
     # 100 us less 2 in the queue and 58 in the device, of which the run queue has 14.
-    assert "is 40.00 us in the ladder" in text and "runq 14.00 us (35 %)" in text
-    assert latency_layers(metrics, None, None) == [] and layers_text(metrics, None, None) == ""
+    assert "is 40.00 us in the ladder" in text and "runq, 14.00 us (35 %)" in text
+    assert latency_layers(metrics, None, None) == [] and section_text(latency_section(metrics, None, None)) == ""
 
 
 def test_operations_are_told_with_what_one_of_them_costs() -> None:

@@ -7,15 +7,17 @@ from functools import partial
 
 from markupsafe import Markup
 
-from ground.results.ladder import CLASSES, PLACES, STAGES, Ladder, Rung, queries_of
+from ground.results.ladder import PLACES, STAGES, Ladder
 from viz.figures import CannotBeError, beside_base
+from viz.flame.palette import hue_class
 from viz.page.latency_plots import histograms
-from viz.page.rendering import absent, plot_figure, render, table
+from viz.page.rendering import plot_figure, render, section_markup, table, table_markup
 from viz.svg.axes import us
+from viz.svg.elements import element
 from viz.svg.histogram import Named
 from viz.svg.ladder import KINDS, LadderRow, kind_of, ladder_plot
+from viz.tables.ladder import inside_ns, ladder_section, stages_table
 
-_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 _KINDS = [(hue, f"{name}: {about}") for name, (hue, about) in KINDS.items()]
 
 
@@ -25,13 +27,9 @@ def ladder_panel(ladder: Ladder, rx_lat_us: float | None) -> Markup:
     unknown += [part.name for _, found in ladder.with_parts for part in found.parts if part.name not in PLACES]
     if unknown:
         raise CannotBeError(f"stages of a ladder called {', '.join(unknown)}")
-    total = ladder.total
-    if not total.count:
-        why = (
-            f"No query slept for one read, so there are no stages: followed were {ladder.followed:,} of "
-            f"{ladder.queries:,} {queries_of(ladder.kind)}."
-        )
-        return absent(why) + _parts(ladder) + _classes(ladder)
+    section = ladder_section(ladder, rx_lat_us)
+    if not ladder.total.count:
+        return section_markup(section)
     starts = "the read call" if ladder.start == "syscall" else "the call of the query"
     reading = (
         f"One query in {ladder.sample} followed from {starts} on, for {ladder.seconds:.1f} s; stages are of queries "
@@ -39,53 +37,30 @@ def ladder_panel(ladder: Ladder, rx_lat_us: float | None) -> Markup:
         f"{us(ladder.probe_ns)} us are the probes' own, an estimate from parts: programs measured, traps by what one "
         "takes on this host."
     )
-    stages = [
-        {
-            "name": rung.name,
-            "hue": KINDS[kind_of(rung.name)][0],
-            "figures": _figures(rung, total, "{0.start} \u2192 {0.end}: {0.about}".format(STAGES[rung.name])),
-        }
-        for rung in ladder.stages
-    ]
-    heads = ["stage, us", "avg", *(f"p{p:g}" for p in _PERCENTILES), "max", "share, %", "from \u2192 to: what happens"]
     plot = ladder_plot([LadderRow("", ladder, rx_lat_us)])
     title = "A query's average by stage"
-    total_row = _figures(total, total, "the whole query")
     words = "The name of a stage in the table or its part of the bar shows its histogram here."
+    stages = stages_table(ladder)
     return (
         plot_figure(title, plot, "ladder.svg", reading, "latency ladder", _KINDS)
-        + render("ladder.html", gap=_gap(ladder), notes=ladder.notes, heads=heads, stages=stages, total=total_row)
+        + render("ladder.html", gap=_gap(ladder))
+        + table_markup(stages, _pick)
         + histograms("Latency of a stage", _series(ladder), "queries", "stage.svg", words)
-        + _parts(ladder)
-        + _classes(ladder)
+        + section_markup([block for block in section if block != stages])
     )
 
 
-def _parts(ladder: Ladder) -> Markup:
-    """A table for each class whose queries did not read once."""
-    tables = Markup("")
-    heads = ["part, us", "avg", *(f"p{p:g}" for p in _PERCENTILES), "max", "share, %", "where the thread is"]
-    for whole, found in ladder.with_parts:
-        n = found.queries
-        rows = [[part.name, *_figures(part, whole, PLACES[part.name])] for part in found.parts]
-        rows.append(["total", *_figures(whole, whole, "the whole query")])
-        words = (
-            f"n {n:,}; {found.reads / n:.2f} read calls and {found.requests / n:.2f} requests each, of which "
-            f"{found.not_waited / n:.2f} were not waited for. A thread is in one place at any time, so averages add up."
-        )
-        tables += table(f"Parts of a query ({whole.name})", heads, rows, "numbers noted", legend=words)
-    return tables
-
-
-def _figures(rung: Rung, total: Rung, about: str) -> list[str]:
-    share = 100 * rung.sum_ns / total.sum_ns if total.sum_ns else 0.0
-    percentiles = [us(rung.histogram.percentile(percent)) for percent in _PERCENTILES]
-    return [us(rung.mean_ns), *percentiles, us(rung.most_ns), f"{share:.1f}", about]
+def _pick(stage: str) -> str:
+    """The name of a stage: a button that shows its histogram, of its colour."""
+    if stage not in STAGES:
+        return stage
+    swatch = element("i", class_=f"swatch {hue_class(KINDS[kind_of(stage)][0])}")
+    return element("button", swatch, stage, type="button", class_="pick", data_stage=stage)
 
 
 def _gap(ladder: Ladder) -> dict[str, str] | None:
     """Of a query's time what neither the block layer nor the device has, and the largest part of it."""
-    inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
+    inside = inside_ns(ladder)
     gap = ladder.total.mean_ns - inside
     parts = ladder.device_gap()
     if gap <= 0 or not parts:
@@ -146,18 +121,3 @@ def _series(ladder: Ladder) -> list[Named]:
         whole,
         *(Named(r.name, f"{STAGES[r.name].start} \u2192 {STAGES[r.name].end}", r.histogram) for r in ladder.stages),
     ]
-
-
-def _classes(ladder: Ladder) -> Markup:
-    rows = []
-    for name, about in CLASSES.items():
-        rung = ladder.of_class(name)
-        if rung.count:
-            rows.append([name, f"{rung.count:,}", us(rung.mean_ns), us(rung.histogram.percentile(99)), about])
-    if ladder.incomplete:
-        rows.append(["incomplete", f"{ladder.incomplete:,}", "-", "-", "cut off by the window's edge"])
-    rows.append(
-        ["of all", f"{ladder.queries:,}", "-", "-", f"queries, of {ladder.threads} thread{'s' * (ladder.threads != 1)}"]
-    )
-    heads = ["followed", "queries", "avg, us", "p99, us", "query type"]
-    return table("What followed queries turned out to be", heads, rows, "numbers noted")

@@ -60,18 +60,19 @@ def table(
     return render("table.html", caption=caption, heads=heads, rows=rows, kind=kind, legend=legend)
 
 
-def section_markup(section: Section, *, words: bool = True) -> Markup:
-    """The paragraphs and tables of a subject. words: the paragraphs, too"""
+def section_markup(section: Section) -> Markup:
+    """The paragraphs and tables of a subject."""
     parts = []
     for block in section:
-        if isinstance(block, str) and words:
+        if isinstance(block, str):
             parts.append(element("p", block, class_="legend-note"))
         elif isinstance(block, Table) and block.title and block.seen:
             parts.append(table_markup(block))
     return Markup("").join(parts)
 
 
-def table_markup(shown: Table[Any]) -> Markup:
+def table_markup(shown: Table[Any], first: Callable[[str], str] = str) -> Markup:
+    """first: what makes the first cell of a row from its text"""
     heads, *rows = shown.cells("page")
     forms = [column.form for column in shown.shown("page")]
     kind = "words" if all(form.left for form in forms) else "numbers"
@@ -81,9 +82,8 @@ def table_markup(shown: Table[Any]) -> Markup:
         kind += " second-left"
     if forms[0] is NAME:
         kind += " places"
-    return table(
-        shown.title, heads, rows, kind, ". ".join(filter(None, [shown.left_out("page"), shown.legend, shown.more]))
-    )
+    words = " ".join(filter(None, [shown.left_out("page"), shown.legend, shown.more]))
+    return table(shown.title, heads, [[first(row[0]), *row[1:]] for row in rows], kind, words)
 
 
 def plot_figure(

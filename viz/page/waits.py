@@ -13,15 +13,15 @@ from markupsafe import Markup
 from ground.results.files import Files
 from ground.results.io_latency import IoLatency
 from ground.results.ladder import Ladder
-from viz.page.io_latency import latency_table
-from viz.page.rendering import part, render
+from viz.page.rendering import part, render, section_markup
 from viz.page.run_view import Observed, Panel
+from viz.tables.latency import every_latency
 
 
 def waits(observed: Observed, metrics: Mapping[str, float], writing: bool = True) -> Markup:
     """metrics: of the run's plain windows; writing: the run writes"""
     ladder, io = observed.of(Files.LADDER, Ladder), observed.of(Files.IO_LATENCY, IoLatency)
-    first = part(lambda: latency_table(metrics, ladder, observed.rx_lat_us, io))
+    first = part(lambda: section_markup([every_latency(metrics, ladder, observed.rx_lat_us, io)]))
     made = [(panel, _made(panel, observed)) for panel in sorted(observed.panels, key=lambda panel: panel.place)]
     shown = [(panel.title, content) for panel, content in made if content]
     missing = [

@@ -10,6 +10,8 @@ from viz.terminal.columns import aligned
 
 # Columns where the width is not known.
 _WIDTH = 100
+# Of words beside a row, to be read there.
+_WORDS = 30
 
 
 def section_text(section: Section, width: int | None = None) -> str:
@@ -26,22 +28,24 @@ def section_text(section: Section, width: int | None = None) -> str:
 
 
 def table_text(table: Table[Any], width: int | None = None) -> str:
-    """No wider than `width`: columns that can be spared go first, long words below the table, then columns below the
-    others. None: as wide as it is."""
-    rows, columns = table.cells("screen"), table.shown("screen")
-    kept = list(range(len(columns)))
+    """No wider than `width`: columns that can be spared go first, then columns go below the others. What a row is
+    stands beside it, folded, or below the table where there is no room. None: as wide as the figures are."""
+    rows, columns, room = table.cells("screen"), table.shown("screen"), width or _WIDTH
     wide = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-
-    def too_wide() -> bool:
-        return sum(wide[at] + 2 for at in kept) > (width or _WIDTH)
-
-    if too_wide():
+    words = [at for at, column in enumerate(columns) if column.form.beside]
+    kept = [at for at in range(len(columns)) if at not in words]
+    if 2 * len(kept) + sum(wide[at] for at in kept) > room:
         kept = [at for at in kept if not columns[at].form.spare]
-    below = [at for at in kept if columns[at].form.beside] if too_wide() else []
-    kept = [at for at in kept if at not in below]
+    taken = 2 + sum(2 + wide[at] for at in kept)
+    beside = taken + min(_WORDS, max((wide[at] for at in words), default=0)) <= room
     left = [place for place, at in enumerate(kept) if columns[at].form.left]
-    lines = [table.title, aligned([[row[at] for at in kept] for row in rows], width, left=left)]
-    first = max(wide[0], 8)
-    lines += [f"  {row[0]:<{first}}  {row[at]}" for at in below for row in rows[1:] if row[at]]
-    notes = [f"  {words}" for words in (table.left_out("screen"), table.legend) if words]
-    return "\n".join([*lines, *(fold_line(line, width or _WIDTH, 2) for line in notes)])
+    lines = aligned([[row[at] for at in kept] for row in rows], width, left=left).split("\n")
+    if words and beside:
+        told = (" ".join(row[at] for at in words) for row in rows)
+        lines = [fold_line(f"{line:<{taken}}{about}", room, taken) for line, about in zip(lines, told, strict=True)]
+    elif words:
+        indent = 4 + max(wide[0], 8)
+        told = (f"  {row[0]:<{indent - 4}}  {row[at]}" for at in words for row in rows[1:] if row[at])
+        lines += [fold_line(line, room, indent) for line in told]
+    lines += [fold_line(f"  {note}", room, 2) for note in (table.left_out("screen"), table.legend) if note]
+    return "\n".join([table.title, *lines])
