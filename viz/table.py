@@ -173,6 +173,24 @@ class Table(Generic[R]):
         return self.most if self.most is None or medium == "screen" else _PAGE_HAS * self.most
 
 
+def matrix(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[Value]]],
+    form: Form = COUNT,
+    legend: str = "",
+) -> Table[tuple[str, Sequence[Value]]]:
+    """A table whose columns are named by what was measured: all are written in one way. rows: each with its name"""
+
+    def cell(place: int) -> Callable[[tuple[str, Sequence[Value]]], Value]:
+        return lambda row: row[1][place]
+
+    first, *others = heads
+    columns = [Column[tuple[str, Sequence[Value]]]("", first, WORDS, lambda row: row[0])]
+    columns += [Column("", head, form, cell(place)) for place, head in enumerate(others)]
+    return Table("", title, columns, rows, legend=legend)
+
+
 @dataclass(frozen=True)
 class Records:
     """A table for programs alone."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,16 +28,17 @@ from ground.system.atomic_files import check_new, write_json, write_whole
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ground.text.tsv import Row
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of
 from ioflame.analysis.tail_beside import job_stretches
 from ioflame.analysis.tail_stacks import folded_time
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_queries, made
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_queries
 from ioflame.instruments.offcpu import one_pid
 from viz.export.chrome_trace import chrome_trace
 from viz.page.run_view import Observed, Panel
-from viz.terminal.tail import tail_text, worst_text
+from viz.table import Section
+from viz.tables.tail import tail_section, worst_section
+from viz.terminal.table import section_text
 from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
 
 _OVERHEAD = """
@@ -149,78 +149,19 @@ def _accounts(run: Run) -> list[Account]:
     return [Account("slow", slow, rows)] if slow else []
 
 
-def _text(run: Run) -> str:
-    return tail_text(_result(run)) + _files_words(run.directory)
+def _section(run: Run) -> Section:
+    return [*tail_section(_result(run)), _files_words(run.directory)]
 
 
-def _worst(run: Run) -> str:
-    return f"{worst_text(_result(run))}\n\nthe same for ui.perfetto.dev: {run.path(Files.TAIL_TRACE)}"
+def _worst(run: Run) -> Section:
+    return [*worst_section(_result(run)), f"\nthe same for ui.perfetto.dev: {run.path(Files.TAIL_TRACE)}"]
 
 
 def _files_words(directory: Path) -> str:
     return (
-        f"\nwhere they waited and ran, ns a query: {directory / Files.TAIL_FOLDED} against {Files.TAIL_MEDIAN_FOLDED}"
+        f"where they waited and ran, ns a query: {directory / Files.TAIL_FOLDED} against {Files.TAIL_MEDIAN_FOLDED}"
         f"\nthe longest ten as timelines, for ui.perfetto.dev: {directory / Files.TAIL_TRACE}"
     )
-
-
-def _tables(run: Run) -> dict[str, Sequence[Row]]:
-    tail = _result(run)
-    groups: Sequence[Row] = [
-        {"group": name, **dataclasses.asdict(group)} for name, group in (("slow", tail.tail), ("median", tail.median))
-    ]
-    rows: Sequence[Row] = [
-        {
-            "row": row.name, "kind": row.kind, "slow_us": row.tail_us, "median_us": row.median_us,
-            **_gap(row.gap, "_us"),
-            "share_percent": None if row.share is None else 100 * row.share,
-            "waker": row.waker[0] if row.waker is not None else None,
-            "waker_share": row.waker[1] if row.waker is not None else None,
-        }
-        for row in tail.rows
-    ]  # fmt: skip
-    threshold: Sequence[Row] = [dataclasses.asdict(tail.threshold)]
-    return {
-        "tail_threshold": threshold,
-        "tail_groups": groups,
-        "tail_rows": rows,
-        "tail_mix": [dataclasses.asdict(row) for row in tail.mix],
-        "tail_cpu": [
-            {"category": row.category, "slow_us": row.tail_us, "median_us": row.median_us, **_gap(row.gap, "_us")}
-            for row in tail.cpu
-        ],
-        "tail_beside": [
-            {"at_the_time": row.name, "unit": row.unit, "slow": row.tail, "median": row.median, **_gap(row.gap)}
-            for row in tail.beside
-        ],
-    }
-
-
-def _gap(gap: Interval | None, unit: str = "") -> dict[str, float | None]:
-    names = [f"difference{unit}", f"difference_low{unit}", f"difference_high{unit}"]
-    return dict(zip(names, (gap.estimate, gap.low, gap.high) if gap is not None else (None,) * 3, strict=True))
-
-
-def _worst_tables(run: Run) -> dict[str, Sequence[Row]]:
-    worst = _result(run).worst
-    queries: Sequence[Row] = [
-        {"begin_ns": query.begin_ns, "query_ns": query.ns, "tid": query.tid, "reads": query.reads,
-         **{f"{kind.replace(', ', ' ').replace(' ', '_')}_ns": ns for kind, ns in query.parts.items()}}
-        for query in worst
-    ]  # fmt: skip
-    waits: Sequence[Row] = [
-        {"begin_ns": query.begin_ns, "left_ns": wait.left, "woken_ns": wait.woken, "runs_ns": wait.runs,
-         "part": wait.part, "where": wait.where, "waker": wait.waker}
-        for query in worst
-        for wait in query.waits
-    ]  # fmt: skip
-    requests: Sequence[Row] = [
-        {"begin_ns": query.begin_ns, "begun_ns": one.begun, "issued_ns": one.issued, "completed_ns": one.completed,
-         "bytes": one.bytes, "device": one.device}
-        for query in worst
-        for one in query.requests
-    ]  # fmt: skip
-    return {"worst": queries, "worst_waits": waits, "worst_requests": requests}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -286,11 +227,11 @@ def _show(path: Path) -> tuple[str, list[Check]]:
     """Writes what follows from the records beside them, and `tail.json` into `path`."""
     directory = path.with_name(Files.RECORDED).resolve().parent
     tail, checks = analyse(directory, rules_named(DEFAULT_ENGINE))
-    kept = ""
+    kept = []
     if directory != path.parent.resolve():
         write_json(path, tail)
-        kept = _files_words(directory)
-    return f"{tail_text(tail)}{kept}\n\n{worst_text(tail)}", checks
+        kept = [_files_words(directory)]
+    return section_text([*tail_section(tail), *kept, "", *worst_section(tail)]), checks
 
 
 def _panel(seen: Observed) -> Markup:
@@ -312,12 +253,12 @@ INSTRUMENT = Instrument(
         "tail": Part(
             "why the slowest queries are slow",
             Files.TAIL,
-            made(_text, _tables),
+            _section,
         ),
         "worst": Part(
             "the longest queries, one by one",
             Files.TAIL,
-            made(_worst, _worst_tables),
+            _worst,
         ),
     },
     panels=[Panel("Slow queries", "tail", 8, [Files.TAIL], _panel)],

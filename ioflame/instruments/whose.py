@@ -26,13 +26,13 @@ from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ground.text.tsv import Row
 from ioflame.analysis.whose import whose_of
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, made
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched
 from ioflame.instruments.iolat import device_number
 from viz.page.run_view import Observed, Panel
-from viz.terminal.whose import whose_text
-from viz.whose_labels import labelled
+from viz.table import Section
+from viz.tables.whose import labelled, whose_section
+from viz.terminal.table import section_text
 from workloads.registry import (
     DEFAULT_ENGINE,
     Rules,
@@ -248,31 +248,8 @@ def _accounts(run: Run) -> list[Account]:
     return [one for one in found if one.rows]
 
 
-def _text(run: Run) -> str:
-    return whose_text(_result(run))
-
-
-def _tables(run: Run) -> dict[str, Sequence[Row]]:
-    whose = _result(run)
-    rows = [
-        {"operation": row.operation, "owner": row.owner, "submitter": row.submitter, "kind": row.kind,
-         "level": row.level, "column_family": row.column_family, "holds": row.holds, "requests": row.requests,
-         "size_bytes": row.bytes, "queue_ns": row.queue_ns, "device_ns": row.device_ns}
-        for row in whose.rows
-    ]  # fmt: skip
-    files = [
-        {"file": row.name, "title": row.title, "owner": row.owner, "kind": row.kind, "level": row.level,
-         "column_family": row.column_family, "moved_from": row.moved_from, "reads": row.reads,
-         "read_bytes": row.read_bytes, "read_device_ns": row.read_device_ns, "writes": row.writes,
-         "write_bytes": row.write_bytes, "write_device_ns": row.write_device_ns}
-        for row in whose.files
-    ]  # fmt: skip
-    reasons = [
-        {"operation": row.operation, "reason": row.reason, "level": row.level, "sampled": row.sampled,
-         "requests": row.requests, "size_bytes": row.bytes, "device_ns": row.device_ns, "about": row.label}
-        for row in whose.reasons
-    ]  # fmt: skip
-    return {"requests": rows, "files": files, "reasons": reasons}
+def _section(run: Run) -> Section:
+    return whose_section(_result(run))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -323,13 +300,13 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
 def _show(path: Path) -> tuple[str, list[Check]]:
     engine = read_stored_listing(path.with_name(Files.STORED_FILES)).engine
     whose = _sorted(path.parent, rules_named(engine or DEFAULT_ENGINE))
-    return whose_text(whose), whose_checks(whose)
+    return section_text(whose_section(whose)), whose_checks(whose)
 
 
 def _panel(seen: Observed) -> Markup:
-    from viz.page.whose import whose_panel
+    from viz.page.rendering import section_markup
 
-    return whose_panel(seen.the(Files.WHOSE, Whose))
+    return section_markup(whose_section(seen.the(Files.WHOSE, Whose)))
 
 
 INSTRUMENT = Instrument(
@@ -344,7 +321,7 @@ INSTRUMENT = Instrument(
         "whose": Part(
             "whose the requests of the device are",
             Files.WHOSE,
-            made(_text, _tables),
+            _section,
         )
     },
     panels=[Panel("Whose requests", "whose", 6, [Files.WHOSE], _panel)],

@@ -26,9 +26,9 @@ from ground.text.tsv import Row
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Part, made
 from viz.table import Records, Section
+from viz.tables.jobs import jobs_line, jobs_section
 from viz.tables.latency import latency_section
 from viz.terminal.event_group import group_text
-from viz.terminal.jobs import jobs_line, jobs_text
 from viz.terminal.operations import operations_text
 from viz.terminal.summary import categories_table, render_screen, windows_table
 from viz.terminal.table import section_text
@@ -176,36 +176,8 @@ def _group(run: Run) -> dict[str, Sequence[Row]]:
                        for row in group.rows]}  # fmt: skip
 
 
-def _jobs_text(run: Run) -> str:
-    return jobs_text(read_job_costs(run.path(Files.JOB_COSTS)))
-
-
-def _jobs(run: Run) -> dict[str, Sequence[Row]]:
-    """By output level and reason; their sampled CPU by category; stalls."""
-    costs = read_job_costs(run.path(Files.JOB_COSTS))
-    by_category: list[Row] = [
-        {"kind": one.kind, "level": one.level, "jobs": one.jobs, "out_bytes": one.bytes_out, "category": name,
-         "cpu_ns": weight, "about": costs.labels.get(name, "")}
-        for one in costs.cpu
-        for name, weight in one.categories.items()
-    ]  # fmt: skip
-    return {
-        "jobs": [
-            {"kind": row.kind, "level": row.level, "reason": row.reason, "jobs": row.jobs, "in_bytes": row.bytes_in,
-             "out_bytes": row.bytes_out, "job_seconds": row.seconds, "cpu_us": row.cpu_us}
-            for row in costs.rows
-        ],
-        "jobs_by_category": by_category,
-        "jobs_on_device": [
-            {"out_bytes": row.bytes_out, **{n: v for n, v in dataclasses.asdict(row).items() if n != "bytes_out"}}
-            for row in costs.device
-        ],
-        "stalls": [
-            {"cause": row.cause, "stopped": int(row.stopped), "times": row.times, "all_seconds": row.seconds,
-             "longest_seconds": row.longest, "without_end": row.open}
-            for row in costs.stalls
-        ],
-    }  # fmt: skip
+def _jobs(run: Run) -> Section:
+    return jobs_section(read_job_costs(run.path(Files.JOB_COSTS)))
 
 
 def _checks(run: Run) -> dict[str, Sequence[Row]]:
@@ -232,9 +204,7 @@ PARTS: Mapping[str, Part] = {
     ),
     "events": Part("events of the group, by category", Files.EVENT_GROUP, made(_group_text, _group)),
     "operations": Part("CPU by kind of operation", Files.OPERATIONS, made(_operations, _operation_tables)),
-    "jobs": Part(
-        "flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, made(_jobs_text, _jobs)
-    ),
+    "jobs": Part("flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, _jobs),
     "latency": Part("from the engine to the device", Files.RECORD, latency, (Files.LADDER, Files.IO_LATENCY)),
     **{name: part for instrument in INSTRUMENTS.values() for name, part in instrument.parts.items()},
     "checks": Part("every check", Files.RECORD, made(lambda run: render_checks(run.record.checks, 100), _checks)),

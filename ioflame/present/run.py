@@ -25,8 +25,8 @@ from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
+from viz.tables.jobs import jobs_section
 from viz.terminal.event_group import group_text
-from viz.terminal.jobs import jobs_text
 from viz.terminal.operations import operations_text
 from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
@@ -51,7 +51,7 @@ def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
         found_group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
         group = group_text(found_group) if found_group is not None else ""
         costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
-        jobs = jobs_text(costs) if costs is not None else ""
+        jobs = section_text(jobs_section(costs), _WIDTH) if costs is not None else ""
         parts = [group, operations_text(found.kinds), role_table(run.record, found.folded), jobs, *observed]
         text = render_summary(run.record, categories, found.findings, parts, further=further)
         write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))

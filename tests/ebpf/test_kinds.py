@@ -17,7 +17,8 @@ from tests.ebpf.conftest import DB_FLAGS, DIRECT
 from tests.ebpf.windows import FEW, Standin, failed, ladder_of, nothing_at_all, part_sums, records_of
 from tests.ebpf.writers import calls, calls_of, writing_client
 from tests.until import until
-from viz.terminal.tail import tail_text
+from viz.tables.tail import tail_section
+from viz.terminal.table import section_text
 from workloads.registry import DEFAULT_ENGINE, engine_named, rules_named
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re")]
@@ -34,7 +35,7 @@ def recorded(
 
 
 def text_of(directory: Path, engine: str = DEFAULT_ENGINE) -> str:
-    return tail_text(analyse(directory, rules_named(engine))[0])
+    return section_text(tail_section(analyse(directory, rules_named(engine))[0]))
 
 
 @multiget
@@ -64,7 +65,7 @@ def test_each_read_call_is_a_query_whoever_makes_it(engine: Standin, tmp_path: P
     assert told.queries == len(records) == 13 * FEW
     assert {(one.reads, sum(span.is_request for span in one.spans)) for one in records} == {(1, 1)}
     tail = analyse(tmp_path, rules_named(DEFAULT_ENGINE))[0]
-    assert tail_text(tail).startswith("Slow read calls (process ")
+    assert section_text(tail_section(tail)).startswith("Slow read calls (process ")
     # Where the disk is fast a thread need not sleep, and has no stack.
     assert {"multiget"} <= {row.name for row in tail.mix} <= {"multiget", "no stack: did not sleep"}
 
@@ -148,7 +149,7 @@ def test_seeks_of_db_bench_are_followed_by_both_instruments(bench: Bench, tmp_pa
     told, _ = records_of(TailRequest(pid, keep="all", kind="read"), reads, calls(pid, "syscr", 3000))
     assert told.kind == "read" and told.queries == told.followed <= calls_of(pid, "syscr") - before
     tail = analyse(reads, rules_named(DEFAULT_ENGINE))[0]
-    assert {"seek", "iterate"} <= {row.name for row in tail.mix} and "what for" in tail_text(tail)
+    assert {"seek", "iterate"} <= {row.name for row in tail.mix} and "what for" in section_text(tail_section(tail))
     assert sum(row.tail_share for row in tail.mix) == pytest.approx(1)
 
 

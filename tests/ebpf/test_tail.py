@@ -20,7 +20,8 @@ from ground.results.tail import Tail, TailRow
 from ioflame.instruments.tail import analyse
 from tests.ebpf.conftest import Build
 from tests.ebpf.windows import Standin, part_sums, records_of
-from viz.terminal.tail import tail_text, worst_text
+from viz.tables.tail import tail_section, worst_section
+from viz.terminal.table import section_text
 from workloads.registry import DEFAULT_ENGINE, rules_named
 
 pytestmark = [pytest.mark.needs("co-re")]
@@ -55,7 +56,7 @@ def test_every_query_is_a_record_whose_parts_add_up_to_it(engine: Standin, tmp_p
     assert {name for name, count in recorded.losses.items() if count} <= {"missed_in", "requeued"}
     tail = analysed(tmp_path)
     assert tail.weighted_us == pytest.approx(tail.mean_us, rel=1e-6)
-    assert "longest queries" in worst_text(tail) and "Slow Gets" in tail_text(tail)
+    assert "longest queries" in section_text(worst_section(tail)) and "Slow Gets" in section_text(tail_section(tail))
     assert json.loads((tmp_path / Files.TAIL_TRACE).read_text())["traceEvents"]
     assert "waits: io" in (tmp_path / Files.TAIL_FOLDED).read_text()
 

@@ -18,22 +18,22 @@ from tests.background_jobs import UNIX, recorded, samples, windows
 from tests.viz.markup import rows_of
 from tests.viz.observers import whose, whose_row
 from tests.viz.runs import RATES
-from viz.page.jobs import job_lanes, jobs_panel, tree_panels
+from viz.page.jobs import job_lanes, tree_panels
+from viz.page.rendering import section_markup
 from viz.page.sweep import render_sweep_page
 from viz.page.timeline import timeline
-from viz.page.whose import whose_panel
 from viz.svg.job_lanes import lanes_height
 from viz.svg.sweep import sweep_plot
 from viz.sweep_view import SweepView
-from viz.terminal.jobs import jobs_line, jobs_text
+from viz.tables.jobs import jobs_line, jobs_section
+from viz.tables.whose import labelled, level_matrix, reason_sums, whose_section
 from viz.terminal.sweep import render_sweep
-from viz.terminal.whose import whose_text
-from viz.whose_labels import labelled, level_matrix, reason_sums
+from viz.terminal.table import section_text
 
 
 # ---- background jobs -------------------------------------------------------------------------------------------------
 def test_sentences_and_tables_have_the_figures() -> None:
-    text = jobs_text(job_costs(recorded(), windows(), "write", samples(), ["a note"]))
+    text = section_text(jobs_section(job_costs(recorded(), windows(), "write", samples(), ["a note"])))
     for words in (
         "Compaction used 0.10 CPUs, and costs 250.00 us of each write (1 job in 10.0 s, by the engine's log)",
         "The fixed part of a flush is 500 us of CPU [500, 500], and 1,000 us per MiB written (n 12)",
@@ -53,22 +53,21 @@ def test_sentences_and_tables_have_the_figures() -> None:
     ]  # fmt: skip
     costs = job_costs(recorded(), windows(), "write", samples(), [])
     stated = replace(recorded().found, held_back=[(UNIX + 2, 9.0), (UNIX + 4, 9.5), (UNIX + 5, 0.0), (UNIX + 8, 0.25)])
-    told = jobs_text(job_costs(replace(recorded(), found=stated), windows(), "write", None, []))
+    told = section_text(jobs_section(job_costs(replace(recorded(), found=stated), windows(), "write", None, [])))
     assert "Writers were held back 0.750 of 5.0 s, by the engine's own count" in told and "held back" not in text
     device = JobDevice(
         "flush", 0, 2, 4 << 20, writes=9, write_bytes=5 << 20, write_ns=8_000_000, discards=3, discard_ns=500_000
     )
-    table = jobs_text(replace(costs, device=[device]))
-    assert re.search(r"flush to L0 +2 +4\.0 +- +- +5\.0 +2\.00 +3 +0\.5\n?$", table)
-    assert "2.00" in str(jobs_panel(replace(costs, device=[device])))
+    table = section_text(jobs_section(replace(costs, device=[device])))
+    assert re.search(r"flush to L0 +4\.0 +2 +- +- +5\.0 +2\.00 +3 +0\.5\n?$", table)
+    assert "2.00" in str(section_markup(jobs_section(replace(costs, device=[device]))))
     line = jobs_line(job_costs(recorded(), windows(), "write", samples(), []))
     assert line.startswith(
         "In the background: compaction used 0.10 CPUs (250.00 us of each write); flush used 0.01 CPUs"
     )
     assert line.endswith("writes slowed down for 0.00 s: level-0 files")
-    page = str(jobs_panel(job_costs(recorded(), windows(), "write", samples(), [])))
+    page = str(section_markup(jobs_section(job_costs(recorded(), windows(), "write", samples(), []))))
     assert "250.00 us of each write" in page and "1,923" in page
-    assert str(jobs_panel(None)) == ""
 
 
 def test_bars_are_where_the_jobs_were() -> None:
@@ -127,28 +126,28 @@ def test_rows_of_one_label_are_one() -> None:
 
 
 def test_the_text_has_shares_of_the_operation() -> None:
-    text = whose_text(whose())
+    text = section_text(whose_section(whose()))
     assert "Requests of vda (254:0, 5.0 s), process 42\nfiles of rocksdb in /db\n" in text
     lines = [line.split() for line in text.splitlines()]
     assert ["sst,", "L2,", "data", "400", "83.9", "3.1", "MiB", "50.0"] in lines
-    assert ["L2", "400", "30", "430"] in lines
+    assert ["L2", "400", "(85.1", "%)", "30", "(6.4", "%)", "430"] in lines
     assert ["get", "440", "93.6", "3.4", "MiB", "50.0"] in lines
-    assert "Why they were sent: read (by 59 stacks)" in text
-    assert any(line[:2] == ["000012.sst", "sst,"] and "(from" in line for line in lines)
+    assert "Why requests were sent: read" in text and "By 59 stacks" in text
+    assert any(line[:1] == ["000012.sst"] and "moved" in line for line in lines)
     # Levels and parts are a table of the reads.
     assert level_matrix(whose()) == (["data", "index"], [("L1", [40, 0]), ("L2", [400, 30])])
     assert [(one.label, one.requests) for one in reason_sums(whose(), "read")] == [("get", 440), ("compaction", 30)]
 
 
 def test_the_page_has_the_same() -> None:
-    page = whose_panel(whose())
+    page = section_markup(whose_section(whose()))
     assert "477 of 477 reads, 30 of 30 writes, 4 of 4 flushes, as /proc/diskstats counts them." in page
     assert rows_of(page, "Reads by level, and by what is read")[1:] == [
         ["L1", "40 (8.5 %)", "0 (0.0 %)", "40"], ["L2", "400 (85.1 %)", "30 (6.4 %)", "430"],
     ]  # fmt: skip
     assert ["sst, L2, data", "400", "83.9", "3.1 MiB", "50.0"] in rows_of(page, "Requests by what they are for: read")
     assert "Why requests were sent: read" in page and "moved from L1" in page
-    assert "No request of vda ended" in whose_panel(replace(whose(), rows=[]))
+    assert "No request of vda ended" in section_markup(whose_section(replace(whose(), rows=[])))
 
 
 # ---- sweeps ----------------------------------------------------------------------------------------------------------

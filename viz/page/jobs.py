@@ -1,44 +1,15 @@
-"""Background jobs on a page: sentences, tables, and what the time line draws of them."""
+"""Background jobs as the time line of a page draws them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
 
-from markupsafe import Markup
-
-from ground.results.job_costs import JobCosts
 from ground.results.jobs import Job, RunJobs, Stall, TreeState, job_order
-from viz.page.rendering import table
-from viz.svg.elements import element
 from viz.svg.job_lanes import Bar, Lane
 from viz.svg.timeline import Point, TimePanel, TimeSeries, second_of
-from viz.terminal.jobs import (
-    CPU_HEADS,
-    DEVICE_HEADS,
-    DEVICE_WORDS,
-    JOB_HEADS,
-    device_cells,
-    job_cells,
-    job_sentences,
-    part_cells,
-)
 
 _MIB = 1 << 20
-
-
-def jobs_panel(costs: JobCosts | None) -> Markup:
-    """What jobs cost; nothing where none was recorded."""
-    if costs is None:
-        return Markup("")
-    told = Markup("").join(element("p", words) for words in [*job_sentences(costs), *costs.notes])
-    told += table("Background jobs by output level and reason", JOB_HEADS, [job_cells(row) for row in costs.rows])
-    if costs.cpu:
-        heads, *rows = part_cells(costs)
-        told += table(CPU_HEADS, heads, rows)
-    if costs.device:
-        told += table(DEVICE_WORDS, DEVICE_HEADS, [device_cells(row) for row in costs.device])
-    return told
 
 
 def job_lanes(recorded: RunJobs | None, begun_ns: int | None, whole: float) -> list[Lane]:

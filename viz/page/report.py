@@ -22,8 +22,7 @@ from viz.page.comparison import comparison
 from viz.page.document import page
 from viz.page.first_screen import first_screen
 from viz.page.flame_graphs import flame_data, flame_graphs, graphs, weighs
-from viz.page.jobs import jobs_panel
-from viz.page.rendering import part, render
+from viz.page.rendering import part, render, section_markup
 from viz.page.run_view import RunView
 from viz.page.timeline import timeline
 from viz.page.trust import trust
@@ -31,6 +30,7 @@ from viz.page.waits import waits
 from viz.page.what_ran import what_ran
 from viz.page.windows import windows
 from viz.printable import printable
+from viz.tables.jobs import jobs_section
 from viz.weights import scaled_weight
 
 
@@ -92,7 +92,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         (
             "Over time", "second by second, and each window", "time",
             lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns, view.jobs, view.writes)
-            + jobs_panel(view.job_costs) + windows(record),
+            + section_markup(jobs_section(view.job_costs) if view.job_costs else []) + windows(record),
         ),
         ("What ran", "build, database, host, how it was recorded, all figures", "what", lambda: what_ran(view)),
         ("Can it be trusted?", "every check", "trust", lambda: trust(view)),

@@ -1,0 +1,241 @@
+"""Whose the requests of a device are: by operation, by level and part of the file, by reason, by file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ground.results.whose import OWNERS, FileRow, ReasonRow, Whose, WhoseRow
+from viz.table import (
+    ABOUT,
+    BAR,
+    BYTES,
+    COUNT,
+    NAME,
+    PERCENT,
+    WORDS,
+    Block,
+    Column,
+    Form,
+    Section,
+    Table,
+    Value,
+    fixed,
+    matrix,
+    tsv_only,
+)
+
+_OPERATIONS = ("read", "write", "flush", "discard", "other")
+# Files that the screen has room for.
+_FILES = 10
+# Columns of a path on the screen; of a longer one the end is shown.
+_LONGEST = 44
+_PATH = Form(lambda path: path if len(path) <= _LONGEST else f"...{path[3 - _LONGEST :]}", NAME.page, left=True)
+_NO_DATA = {
+    "sync": "asks for a flush, without data",
+    "flush": "flushes of the drive's cache",
+    "discard": "discards of deleted files",
+}
+_BY = {"others": " (by other processes)", "kernel": " (by the kernel)"}
+
+
+@dataclass
+class LabelledSum:
+    """Sums of requests with one label; times in ns."""
+
+    label: str
+    requests: float = 0
+    bytes: float = 0
+    device_ns: float = 0
+
+    @property
+    def mean_us(self) -> float:
+        """At the device."""
+        return self.device_ns / self.requests / 1e3 if self.requests else 0.0
+
+
+def file_label(kind: str, level: int | None, family: str = "") -> str:
+    """`sst, L2`, with the column family where it is given."""
+    return ", ".join(filter(None, (kind, "" if level is None else f"L{level}", family)))
+
+
+def labelled(whose: Whose, operation: str) -> list[LabelledSum]:
+    """The requests of an operation by what they are for, the most first."""
+    several = len({row.column_family for row in whose.rows if row.column_family}) > 1
+    return _sums((_label(row, several), row) for row in whose.of(operation))
+
+
+def _label(row: WhoseRow, several: bool) -> str:
+    if row.owner == "no data":
+        return _NO_DATA.get(row.kind, row.kind)
+    if row.owner == "file system":
+        return f"file system: {row.kind}"
+    if row.owner != "database":
+        return row.kind or OWNERS[row.owner]
+    label = file_label(row.kind, row.level, row.column_family if several else "")
+    # What is written is written in large parts, over many blocks.
+    if row.holds and row.operation == "read":
+        label += f", {row.holds}"
+    return label + _BY.get(row.submitter, "")
+
+
+def level_matrix(whose: Whose, operation: str = "read") -> tuple[list[str], list[tuple[str, list[int]]]]:
+    """Requests of files that have parts: the names of these, and for each level how many hold each, in their order."""
+    rows = [row for row in whose.of(operation) if row.owner == "database" and row.holds]
+    parts = list(dict.fromkeys(row.holds for row in rows))
+    levels = sorted({row.level for row in rows}, key=lambda level: -1 if level is None else level)
+    table = []
+    for level in levels:
+        counts = [sum(row.requests for row in rows if (row.level, row.holds) == (level, part)) for part in parts]
+        table.append(("no level" if level is None else f"L{level}", counts))
+    return parts, table
+
+
+def reason_sums(whose: Whose, operation: str) -> list[LabelledSum]:
+    """What requests of an operation were sent for, the most first."""
+    return _sums((row.reason, row) for row in whose.reasons if row.operation == operation)
+
+
+def _sums(rows: Iterable[tuple[str, WhoseRow | ReasonRow]]) -> list[LabelledSum]:
+    found: dict[str, LabelledSum] = {}
+    for label, row in rows:
+        own = found.setdefault(label, LabelledSum(label))
+        own.requests += row.requests
+        own.bytes += row.bytes
+        own.device_ns += row.device_ns
+    return sorted(found.values(), key=lambda one: -one.requests)
+
+
+def whose_section(whose: Whose) -> Section:
+    """Tables of what each request was for. Times are means at the device, us; shares are of all of the operation."""
+    device = whose.device
+    pids = ", ".join(map(str, whose.pids)) + (" and children" if whose.children else "")
+    section: list[Block] = [
+        f"Requests of {device.name} ({device.major}:{device.minor}, {whose.seconds:.1f} s), process {pids}"
+    ]
+    if whose.directory:
+        section.append(f"files of {whose.engine} in {whose.directory}")
+    section.append(_coverage(whose) if whose.rows else f"No request of {device.name} ended in {whose.seconds:.1f} s.")
+    for operation in _OPERATIONS:
+        sums = labelled(whose, operation)
+        columns = _sums_columns(sums, "whose")
+        title = f"Requests by what they are for: {operation}"
+        section.append(Table("", title, columns, sums, [_whole("all", sums)] if len(sums) > 1 else ()))
+    parts, levels = level_matrix(whose)
+    total = sum(sum(counts) for _, counts in levels)
+    rows: list[tuple[str, list[Value]]] = [
+        (level, [*(f"{count:,} ({100 * count / total:.1f} %)" for count in counts), sum(counts)])
+        for level, counts in levels
+    ]
+    legend = "Requests; shares are of all in the table. A read over the border of two parts is several."
+    section.append(matrix("Reads by level, and by what is read", ["level", *parts, "all"], rows, legend=legend))
+    return [*section, *_reasons(whose), Table("requests", "", _REQUESTS, whose.rows), _files(whose),
+            Table("reasons", "", _REASONS, whose.reasons)]  # fmt: skip
+
+
+def _coverage(whose: Whose) -> str:
+    """The rows against /proc/diskstats of the same window."""
+    parts = []
+    for operation in ("read", "write", "discard", "flush"):
+        ours = whose.count(whose.of(operation))
+        theirs = getattr(whose.diskstats.outer, operation).requests if whose.diskstats is not None else None
+        if ours or theirs:
+            plural = "es" if operation == "flush" else "s"
+            parts.append(f"{ours:,}" + ("" if theirs is None else f" of {theirs:,}") + f" {operation}{plural}")
+    words = f"In these tables are {', '.join(parts)}"
+    words += "." if whose.diskstats is None else ", as /proc/diskstats counts them."
+    unknown = whose.count(row for row in whose.rows if row.owner == "unknown")
+    return words + (f" Whose {unknown:,} of them are is not known." if unknown else "")
+
+
+def _whole(label: str, sums: Iterable[LabelledSum]) -> LabelledSum:
+    whole = LabelledSum(label)
+    for one in sums:
+        whole.requests += one.requests
+        whole.bytes += one.bytes
+        whole.device_ns += one.device_ns
+    return whole
+
+
+def _sums_columns(
+    sums: Iterable[LabelledSum], head: str, about: Mapping[str, str] | None = None
+) -> list[Column[LabelledSum]]:
+    """about: what each label is"""
+    total, about = _whole("all", sums).requests or 1, about or {}
+    further = [
+        Column[LabelledSum]("", "", BAR, lambda one: one.requests / total, on="page"),
+        Column("", "what it is", ABOUT, lambda one: about.get(one.label), on="page"),
+    ]
+    return [
+        Column("", head, WORDS, lambda one: one.label),
+        Column("", "requests", COUNT, lambda one: one.requests),
+        Column("", "%", PERCENT, lambda one: 100 * one.requests / total),
+        Column("", "size", BYTES, lambda one: one.bytes),
+        Column("", "mean us", fixed(1), lambda one: one.mean_us),
+        *(further if about else []),
+    ]
+
+
+def _reasons(whose: Whose) -> Iterator[Table[LabelledSum]]:
+    for operation in _OPERATIONS:
+        sums = reason_sums(whose, operation)
+        rows = [row for row in whose.reasons if row.operation == operation]
+        columns = _sums_columns(sums, "reason", {row.reason: row.label for row in rows})
+        sampled = sum(row.sampled for row in rows)
+        legend = f"By {sampled:,} stack{'s' * (sampled != 1)} of the process's own requests, weighted to all of them."
+        yield Table("", f"Why requests were sent: {operation}", columns, sums, legend=legend)
+
+
+def _files(whose: Whose) -> Table[FileRow]:
+    columns = [
+        Column[FileRow]("", "file", _PATH, lambda row: row.name or "(name not known)"),
+        tsv_only("file", lambda row: row.name),
+        tsv_only("title", lambda row: row.title),
+        tsv_only("owner", lambda row: row.owner),
+        tsv_only("kind", lambda row: row.kind),
+        tsv_only("level", lambda row: row.level),
+        tsv_only("column_family", lambda row: row.column_family),
+        tsv_only("moved_from", lambda row: row.moved_from),
+        Column("reads", "reads", COUNT, lambda row: row.reads),
+        Column("read_bytes", "read", BYTES, lambda row: row.read_bytes),
+        tsv_only("read_device_ns", lambda row: row.read_device_ns),
+        Column("writes", "writes", COUNT, lambda row: row.writes),
+        Column("write_bytes", "written", BYTES, lambda row: row.write_bytes),
+        tsv_only("write_device_ns", lambda row: row.write_device_ns),
+        Column("", "of", ABOUT, _of_file),
+    ]
+    left, requests = whose.files_left_out
+    legend = f"{requests:,} requests were of {left:,} further files." if left else ""
+    return Table("files", "Files with the most requests", columns, whose.files, legend=legend, most=_FILES)
+
+
+def _of_file(row: FileRow) -> str:
+    of = file_label(row.kind, row.level, row.column_family) if row.owner == "database" else row.owner
+    if row.moved_from is not None:
+        of += f", moved from L{row.moved_from}"
+    return f"{of} {row.title}".strip()
+
+
+_REQUESTS: list[Column[WhoseRow]] = [
+    tsv_only("operation", lambda row: row.operation),
+    tsv_only("owner", lambda row: row.owner),
+    tsv_only("submitter", lambda row: row.submitter),
+    tsv_only("kind", lambda row: row.kind),
+    tsv_only("level", lambda row: row.level),
+    tsv_only("column_family", lambda row: row.column_family),
+    tsv_only("holds", lambda row: row.holds),
+    tsv_only("requests", lambda row: row.requests),
+    tsv_only("size_bytes", lambda row: row.bytes),
+    tsv_only("queue_ns", lambda row: row.queue_ns),
+    tsv_only("device_ns", lambda row: row.device_ns),
+]
+_REASONS: list[Column[ReasonRow]] = [
+    tsv_only("operation", lambda row: row.operation),
+    tsv_only("reason", lambda row: row.reason),
+    tsv_only("level", lambda row: row.level),
+    tsv_only("sampled", lambda row: row.sampled),
+    tsv_only("requests", lambda row: row.requests),
+    tsv_only("size_bytes", lambda row: row.bytes),
+    tsv_only("device_ns", lambda row: row.device_ns),
+    tsv_only("about", lambda row: row.label),
+]
