@@ -22,7 +22,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from ground.results.counted import NAME as COUNT
+from ground.results.counted import CountRun
 from ground.results.files import Files
 from ground.results.run import open_run
 from ioflame.present.parts import screen
@@ -165,7 +165,7 @@ def pictures(views: Sequence[View], pages: Mapping[str, Path]) -> None:
 def main() -> None:
     if len(sys.argv) == 2:
         given = Path(sys.argv[1])
-        if (given / COUNT).exists():
+        if CountRun.is_in(given):
             pictures(COUNTS, {"count": given / Files.REPORT})
         else:
             pictures(CURVE, {"curve": given / "experiment.html"})

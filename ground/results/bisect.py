@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from ground.errors import UsageError
 from ground.results.ranges import Amount, Count, Signed
-from ground.results.run import new_directory
-from ground.system.atomic_files import read_json, write_json
-
-_NAME = "bisect.json"
+from ground.results.study import StudyRun
 
 
 @dataclass
@@ -61,30 +56,14 @@ class BisectRecord:
     schema: int = 1
 
 
-class BisectRun:
+class BisectRun(StudyRun[BisectRecord]):
     """The directory of a search: its record, built binaries, logs of builds, and comparisons."""
 
-    def __init__(self, directory: Path, record: BisectRecord) -> None:
-        self.directory, self.record = directory, record
-
-    @classmethod
-    def create(cls, out: Path, record: BisectRecord) -> BisectRun:
-        run = cls(new_directory(out, "bisect"), record)
-        run.save()
-        return run
-
-    @classmethod
-    def open(cls, directory: Path) -> BisectRun:
-        """UsageError when there is none, MeasurementError when its record is broken."""
-        path = directory / _NAME
-        if not path.is_file():
-            raise UsageError(f"{directory} holds no {_NAME}", mend="--resume <the directory of a bisect>")
-        return cls(directory, read_json(path, BisectRecord, "a search's record"))
+    file = "bisect.json"
+    form = BisectRecord
+    what = "a search"
 
     @staticmethod
-    def is_in(directory: Path) -> bool:
-        return (directory / _NAME).is_file()
-
-    def save(self) -> None:
-        """Writes the record whole or not at all."""
-        write_json(self.directory / _NAME, self.record)
+    def name_of(record: BisectRecord) -> str:
+        del record
+        return "bisect"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.ranges import Amount, Count, Ends, Signed, Stated
-from ground.results.resumable import ResumableRun
+from ground.results.study import StudyRun
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -104,7 +104,7 @@ class CellsRecord:
         ]
 
 
-class CellsRun(ResumableRun[CellsRecord]):
+class CellsRun(StudyRun[CellsRecord]):
     """The directory of an experiment of cells."""
 
     file = "cells.json"
@@ -112,15 +112,15 @@ class CellsRun(ResumableRun[CellsRecord]):
     what = "an experiment of cells"
 
     @classmethod
-    def open(cls, directory: Path) -> Self:
+    def open(cls, path: Path) -> Self:
         """UsageError also for an io-efficiency of an ioflame that had no cells for it."""
-        if (directory / FORMER).is_file() and not cls.is_in(directory):
+        if (path / FORMER).is_file() and not cls.is_in(path):
             raise UsageError(
-                f"{directory} was begun by an older ioflame, whose io-efficiency had no cells",
+                f"{path} was begun by an older ioflame, whose io-efficiency had no cells",
                 means="it cannot be resumed; the runs in it are read as any other: ioflame report|show DIRECTORY/RUN",
                 mend="leave --resume out",
             )
-        return super().open(directory)
+        return super().open(path)
 
     @staticmethod
     def name_of(record: CellsRecord) -> str:

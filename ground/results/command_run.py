@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from ground.results.files import Files
 from ground.results.run import new_directory
-from ground.system.atomic_files import read_json, write_json
+from ground.results.study import StudyRun
 from ground.text.file_name import file_name
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass
@@ -34,30 +36,17 @@ class CommandRecord:
     schema: int = 1
 
 
-class CommandRun:
+class CommandRun(StudyRun[CommandRecord]):
     """The directory of a command."""
 
-    def __init__(self, directory: Path, record: CommandRecord) -> None:
-        self.directory = directory
-        self.record = record
+    file = Files.COMMAND
+    form = CommandRecord
+    what = "a command"
 
     @classmethod
-    def create(cls, out: Path, program: str, ioflame: str, argv: list[str]) -> CommandRun:
+    def begin(cls, out: Path, program: str, ioflame: str, argv: list[str]) -> Self:
         """A new directory `OUT/<time>-run-<program>`; UsageError when OUT cannot be written to."""
         created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        named = file_name(program)
-        run = cls(new_directory(out, f"run-{named}"), CommandRecord(ioflame, created, argv))
+        run = cls(new_directory(out, f"run-{file_name(program)}"), CommandRecord(ioflame, created, argv))
         run.save()
         return run
-
-    def save(self) -> None:
-        write_json(self.directory / Files.COMMAND, msgspec.to_builtins(self.record))
-
-    @staticmethod
-    def is_in(directory: Path) -> bool:
-        return (directory / Files.COMMAND).exists()
-
-    @classmethod
-    def open(cls, directory: Path) -> CommandRun:
-        """MeasurementError where it is broken, or of another schema."""
-        return cls(directory, read_json(directory / Files.COMMAND, CommandRecord, "the record of a command"))

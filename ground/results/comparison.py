@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.compilers import compilers_apart
-from ground.results.counted import NAME as COUNT
-from ground.results.counted import CountRecord, read_count
+from ground.results.counted import CountRecord, CountRun
 from ground.results.files import Files
 from ground.results.ranges import Amount, Count, Share
 from ground.results.record import Window
-from ground.results.resumable import ResumableRun
+from ground.results.study import StudyRun
 
 # The factor of arms that are given as clients and not as values of a setting; of one client given twice.
 BUILD = "engine build"
@@ -245,7 +244,7 @@ class Comparison:
         return [session for session in self.sessions if session.whole]
 
 
-class ComparisonRun(ResumableRun[Comparison]):
+class ComparisonRun(StudyRun[Comparison]):
     """A comparison's directory: its record, and the run directories of its processes."""
 
     file = "comparison.json"
@@ -263,7 +262,7 @@ class ComparisonRun(ResumableRun[Comparison]):
 
     def count(self) -> CountRecord | None:
         """What was counted beside it; None where no operation was, to its end."""
-        return read_count(self.counted) if (self.counted / COUNT).is_file() else None
+        return CountRun.open(self.counted).record if CountRun.is_in(self.counted) else None
 
     def run_with(self, file: str, session: Session, arm: str) -> Path | None:
         """The run directory of the arm's process in the session that has the file; None where none has."""

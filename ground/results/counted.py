@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import enum
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import msgspec
 
-from ground.errors import MeasurementError, UsageError
 from ground.results.ranges import Amount, Count
-from ground.system.atomic_files import read_json, write_json
+from ground.results.study import StudyRun
 
-_SCHEMA = 1
-NAME = "counted.json"
 # Where the trees are kept that its operations worked on copies of.
 TREES = "trees"
 # Two counts with one padding, of what the main thread does.
@@ -80,7 +77,8 @@ class CountedArm(msgspec.Struct):
     tools: dict[str, str]
 
 
-class CountRecord(msgspec.Struct):
+@dataclass
+class CountRecord:
     """arms: the base first; depends_on: what counts depend on besides the engine; paddings: bytes of each, in order
 
     commands: by operation, how the first arm's was counted; seconds: that all took
@@ -93,23 +91,16 @@ class CountRecord(msgspec.Struct):
     depends_on: dict[str, str]
     paddings: list[Count]
     arms: list[CountedArm]
-    operations: dict[str, OfOperation] = {}
-    commands: dict[str, str] = {}
-    trees: dict[str, str] = {}
+    operations: dict[str, OfOperation] = field(default_factory=dict)
+    commands: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, str] = field(default_factory=dict)
     seconds: Amount = 0.0
-    schema: int = _SCHEMA
+    schema: int = 1
 
 
-def write_count(directory: Path, record: CountRecord) -> None:
-    write_json(directory / NAME, record)
+class CountRun(StudyRun[CountRecord]):
+    """The directory of a count: its record, the trees, and the folded stacks of every operation and arm."""
 
-
-def read_count(path: Path) -> CountRecord:
-    """Of a directory or its file; UsageError where there is none, MeasurementError where it is broken."""
-    file = path / NAME if path.is_dir() else path
-    if not file.is_file():
-        raise UsageError(f"{path} holds no {NAME}", mend="--baseline <the directory of an `ioflame count`>")
-    found = read_json(file, CountRecord, "a record of counts")
-    if found.schema != _SCHEMA:
-        raise MeasurementError(f"{file} has schema {found.schema}; this ioflame reads schema {_SCHEMA}")
-    return found
+    file = "counted.json"
+    form = CountRecord
+    what = "a count"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass, field
 
-import msgspec
-
-from ground.errors import MeasurementError, UsageError
 from ground.results.ranges import Amount, Count
-from ground.system.atomic_files import read_json, write_json
+from ground.results.study import StudyRun
 
-_SCHEMA = 1
-NAME = "sweep.json"
 # As the client names them.
 PERCENTILES = ("p50", "p99", "p99_9")
 
 
-class Offered(msgspec.Struct):
+@dataclass
+class Offered:
     """A run of the client. Latencies are us.
 
     rate:       queries a second that became due; None of the run without a rate, where each thread asks again at once
@@ -31,13 +27,14 @@ class Offered(msgspec.Struct):
     per_second: Amount
     queries: Count
     seconds: Amount
-    latency: dict[str, Amount] = {}
+    latency: dict[str, Amount] = field(default_factory=dict)
     late: Amount = 0.0
     cpu: Amount = 0.0
     overloaded: bool = False
 
 
-class SweepRecord(msgspec.Struct):
+@dataclass
+class SweepRecord:
     """percentile, limit_us: that a rate has to keep; None where only overload ends the search
 
     closed: without a rate; offered: in the order in which they ran; command: of a run
@@ -53,23 +50,16 @@ class SweepRecord(msgspec.Struct):
     percentile: str
     limit_us: Amount | None
     closed: Offered
-    offered: list[Offered] = []
+    offered: list[Offered] = field(default_factory=list)
     database: str = ""
     command: str = ""
-    host: dict[str, str] = {}
-    schema: int = _SCHEMA
+    host: dict[str, str] = field(default_factory=dict)
+    schema: int = 1
 
 
-def write_sweep(directory: Path, record: SweepRecord) -> None:
-    write_json(directory / NAME, record)
+class SweepRun(StudyRun[SweepRecord]):
+    """The directory of a sweep: its record, the client's output and report of every run."""
 
-
-def read_sweep(directory: Path) -> SweepRecord:
-    """UsageError where there is none, MeasurementError where it is broken."""
-    file = directory / NAME
-    if not file.is_file():
-        raise UsageError(f"{directory} holds no {NAME}", mend="ioflame sweep <the directory of a sweep>")
-    found = read_json(file, SweepRecord, "a record of a sweep")
-    if found.schema != _SCHEMA:
-        raise MeasurementError(f"{file} has schema {found.schema}; this ioflame reads schema {_SCHEMA}")
-    return found
+    file = "sweep.json"
+    form = SweepRecord
+    what = "a sweep"

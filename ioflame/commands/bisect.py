@@ -24,18 +24,21 @@ from ground.text.progress import Reporter, shown_path
 from ground.text.ranges import within
 from ioflame import __version__
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
-from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
+from ioflame.commands.outcome import add_to_asked_store, check_store, kept
 from ioflame.measure.bisect.builds import Builds, commits_between, listed_arms
 from ioflame.measure.bisect.compared import Compared, check_symptom
 from ioflame.measure.bisect.conduct import Measuring, search
 from ioflame.measure.bisect.counted import CountedSearch, counted_symptom
-from ioflame.measure.compare.options import AskedArm, CompareOptions
+from ioflame.measure.compare.arms import AskedArm, CompareOptions
 from ioflame.measure.count.plan import CountOptions, check_installed
+from ioflame.measure.study import refuse_others
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 
 # Of a count: it has no random noise, and a range needs at least two.
 _REPEATS = 3
+# What has to be the same of two parts of a search.
+_IDENTITY = ("symptom", "names", "repository", "build", "binary", "options")
 
 _EXAMPLES = """examples:
   ioflame bisect --repo ~/rocksdb --good v10.5.5 --bad v10.6.2 \\
@@ -106,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
         measuring = CountedSearch(options, symptom, going.directory, reporter)
     with interruptible():
         try:
-            ended = resumable(lambda: _search(going, builds, measuring, reporter), going.directory, reporter)
+            ended = kept(lambda: search(going, builds, measuring, reporter), going.directory, reporter, resume=True)
         finally:
             builds.end()
     if not ended:
@@ -117,10 +120,6 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"bisect:       {shown_path(going.directory)}")
     print(going.record.outcome)
     return EXIT_OK
-
-
-def _search(going: BisectRun, builds: Builds, measuring: Measuring, reporter: Reporter) -> None:
-    search(going, builds, measuring, reporter)
 
 
 def _record(arguments: argparse.Namespace) -> BisectRecord:
@@ -163,14 +162,8 @@ def _releases(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
 def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
     """The search in `directory`, if it is of the same commits, build and figure."""
     going = BisectRun.open(directory)
-    of = ("symptom", "names", "repository", "build", "binary", "options")
-    differing = [name for name in of if getattr(going.record, name) != getattr(now, name)]
-    if differing:
-        raise UsageError(
-            f"{shlex.quote(str(directory))} was created with different options: {', '.join(differing)}",
-            means="its measurements are of another search",
-            mend="the same command as then, or leave --resume out",
-        )
+    then, now_is = ({name: getattr(one, name) for name in _IDENTITY} for one in (going.record, now))
+    refuse_others(directory, then, now_is)
     return going
 
 

@@ -15,7 +15,8 @@ from ground.text.columns import fold_line
 from ground.text.progress import terminal_width
 from ground.text.units import format_bytes, format_count
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
-from ioflame.measure.cell_plan import commands_of, resolve_cells
+from ioflame.measure.experiment.job import commands_of
+from ioflame.measure.experiment.plan import resolve_cells
 from ioflame.measure.job import Planned, planned
 from ioflame.measure.options import ProfileOptions
 from workloads.cells import COMMAND
@@ -73,7 +74,7 @@ def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.
     cells = job.cells
     print(f"# {cells.about}\n# shows: {cells.shows}\n# cannot show: {cells.cannot}")
     print(f"# {options.scale}: {cells.scale[options.scale].about}; {len(cells.cells)} cells, {job.rounds} rounds")
-    for line in [*job.notes, *(job.estimate() if job.told_beforehand else ())]:
+    for line in [*job.notes, *(job.estimate() if job.announced else ())]:
         print(f"# {line}")
     for hold in cells.holds:
         print(f"# expected: {hold.what}")

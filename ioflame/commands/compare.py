@@ -41,12 +41,11 @@ from ioflame.commands.arguments import (
     profile_options,
     seconds,
 )
-from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.measure.compare.arms import TWIN, PlannedArm, resolve_arms
-from ioflame.measure.compare.conduct import conduct, planned, resumed
-from ioflame.measure.compare.counted import count_beside, planned_beside
-from ioflame.measure.compare.options import AskedArm, CompareOptions
-from ioflame.measure.compare.own_commands import differing_between, resolve_commands, workload_of
+from ioflame.commands.outcome import add_to_asked_store, check_store, kept
+from ioflame.measure.compare.arms import TWIN, AskedArm, CompareOptions, PlannedArm
+from ioflame.measure.compare.conduct import conduct, count_beside, planned, planned_beside, resumed
+from ioflame.measure.compare.own_commands import differing_between, workload_of
+from ioflame.measure.compare.resolve import resolve_arms
 from ioflame.measure.count.plan import PlannedCount, check_installed
 from ioflame.measure.own_command.command_words import program_place
 from ioflame.present.comparison_page import counts_beside, unwatched, write_comparison_page
@@ -141,11 +140,10 @@ def run(arguments: argparse.Namespace) -> int:
         names = [name for text in arguments.operation for name in text.split(",")]
         if arguments.count or names:
             check_installed("callgrind", ALLOCATORS[0])
-        commands = options.factor == COMMAND_LINE
-        arms = (resolve_commands if commands else resolve_arms)(options, reporter)
+        arms = resolve_arms(options, reporter)
         count = planned_beside(arms, options.factor, names) if arguments.count or names else None
         record = planned(options, arms)
-        record.differing = differing_between(arms) if commands else {}
+        record.differing = differing_between(arms)
         if arguments.plan:
             return _plan(record)
         going = (
@@ -153,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.resume
             else ComparisonRun.create(options.base.options.out, record)
         )
-        if not resumable(lambda: _conduct(arms, count, going, reporter), going.directory, reporter):
+        if not kept(lambda: _conduct(arms, count, going, reporter), going.directory, reporter, resume=True):
             return EXIT_INTERRUPTED
     code = _print(going, arguments)
     add_to_asked_store(arguments.store, going.directory, reporter)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from collectors.repeatable import ALLOCATORS
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
-from ground.results.counted import NAME
+from ground.results.counted import CountRun
 from ground.results.files import Files
 from ground.results.run import new_directory
 from ground.settings import Setting
@@ -24,11 +24,11 @@ from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ground.text.ranges import within
 from ioflame.commands.arguments import Commands, add_builds, libraries, part
-from ioflame.measure.count.baseline import with_baseline
-from ioflame.measure.count.command import PlannedCommand, conduct_command, planned_command
-from ioflame.measure.count.conduct import conduct
+from ioflame.commands.outcome import kept
+from ioflame.measure.count.command import PlannedCommand, count_command, planned_command
+from ioflame.measure.count.conduct import count
 from ioflame.measure.count.counters import BACKENDS
-from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned
+from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned, with_baseline
 from ioflame.present.counted import failures, write_pages
 
 _EXAMPLES = """examples:
@@ -110,14 +110,15 @@ def run(arguments: argparse.Namespace) -> int:
             )
         record = plan.record()
         base = with_baseline(arguments.baseline, record) if arguments.baseline else None
-        directory = new_directory(arguments.out, f"count-{plan.place}")
-        try:
+        study = CountRun(new_directory(arguments.out, f"count-{plan.place}"), record)
+
+        def counted() -> None:
             if isinstance(plan, PlannedCommand):
-                conduct_command(plan, record, directory, reporter)
+                count_command(plan, study, reporter)
             else:
-                conduct(plan, record, directory, reporter, base.directory if base else None)
-        except KeyboardInterrupt:
-            reporter.warn(f"interrupted; every process started here was stopped. Kept: {directory}")
+                count(plan, study, reporter, base.directory if base else None)
+
+        if not kept(counted, study.directory, reporter):
             return EXIT_INTERRUPTED
     if base is not None:
         if others := base.other_trees(record):
@@ -126,10 +127,11 @@ def run(arguments: argparse.Namespace) -> int:
                 "counts by some 0.1 %, since the chains of the block cache are its own"
             )
         record = base.before(record)
+    directory = study.directory
     shown = write_pages(directory, record, terminal_width(sys.stdout))
     failed = failures(record, allowed, limits)
     if arguments.json:
-        sys.stdout.write(read_text(directory / NAME))
+        sys.stdout.write(read_text(directory / CountRun.file))
     elif arguments.table:
         print(shown.markdown)
     else:

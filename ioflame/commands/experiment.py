@@ -17,9 +17,11 @@ from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
-from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.measure.cell_plan import CellsJob, check_host, resolve_cells
-from ioflame.measure.cells import conduct_cells, refuse_others
+from ioflame.commands.outcome import add_to_asked_store, check_store, kept
+from ioflame.measure.experiment.conduct import conduct_cells, identity
+from ioflame.measure.experiment.job import CellsJob
+from ioflame.measure.experiment.plan import check_host, resolve_cells
+from ioflame.measure.study import refuse_others
 from ioflame.present.experiment_page import cells_text, cells_view, unwatched, write_experiment_page
 from workloads.database import locked
 from workloads.experiment import own_definitions
@@ -49,14 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
         with locked(job.place):
             if arguments.resume:
                 going = CellsRun.open(Path(arguments.resume).resolve())
-                refuse_others(going, record)
+                refuse_others(going.directory, identity(going.record), identity(record))
             else:
                 going = CellsRun.create(options.out, record)
             return _conduct(job, going, reporter, arguments.store)
 
 
 def _conduct(job: CellsJob, going: CellsRun, reporter: Reporter, store: str | None) -> int:
-    if not resumable(lambda: conduct_cells(job, going, reporter), going.directory, reporter):
+    if not kept(lambda: conduct_cells(job, going, reporter), going.directory, reporter, resume=True):
         return EXIT_INTERRUPTED
     view, lost = cells_view(job.cells, going), unwatched(going)
     if lost:

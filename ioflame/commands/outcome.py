@@ -17,17 +17,19 @@ from ioflame.present.parts import part_of, parts_of, screen
 from viz.terminal.columns import folded
 
 
-def resumable(conduct: Callable[[], None], directory: Path, reporter: Reporter) -> bool:
-    """Whether `conduct` finished; False for an interrupt. If it did not, a warning says how to resume."""
-    resume = f"--resume {shlex.quote(str(directory))}"
+def kept(conduct: Callable[[], object], directory: Path, reporter: Reporter, resume: bool = False) -> bool:
+    """Whether `conduct` finished; False for an interrupt. If it did not, a warning says what is kept of the study.
+
+    resume: it can be resumed
+    """
+    again = f"; to resume: the same command with --resume {shlex.quote(str(directory))}" * resume
     try:
         conduct()
     except KeyboardInterrupt:
-        reporter.warn("interrupted; every process started here was stopped")
-        reporter.warn(f"to resume: the same command with {resume}")
+        reporter.warn(f"interrupted; every process started here was stopped. Kept: {directory}{again}")
         return False
     except IoflameError:
-        reporter.warn(f"what is done is kept; resume by the same command with {resume}")
+        reporter.warn(f"what was measured until then is kept in {directory}{again}")
         raise
     return True
 

@@ -117,7 +117,7 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
         check_writable(attach.out)
         stackfold_binary()
         plan = plan_recording(attach.event, attach.frequency, attach.callgraph)
-        home = CommandRun.create(attach.out, command.program, __version__, list(command.argv))
+        home = CommandRun.begin(attach.out, command.program, __version__, list(command.argv))
         # Of all of a command together nothing is counted by the report of one benchmark.
         whole, symbol = arguments.whole and command.client is None, command.client is not None and attach.symbol
         untouched, counted = arguments.untouched or whole, bool(count is not None or whole or symbol)

@@ -14,14 +14,15 @@ from pathlib import Path
 
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.run import check_writable, new_directory
-from ground.results.sweep import PERCENTILES, read_sweep
+from ground.results.sweep import PERCENTILES, SweepRun
 from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ground.text.ranges import number
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.outcome import kept
 from ioflame.measure.job import planned
-from ioflame.measure.sweep import SweepOptions, check_swept, conduct
+from ioflame.measure.sweep import SweepOptions, check_swept, sweep
 from ioflame.present.sweep import shown_sweep, write_sweep_page
 from viz.terminal.sweep import render_sweep
 from workloads.database import locked
@@ -69,16 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
             database = what.database()
             database.check()
             directory = new_directory(asked.out, f"sweep-{asked.workload}")
-            try:
-                conduct(what, options, database, directory, reporter)
-            except KeyboardInterrupt:
-                reporter.warn(f"interrupted; every process started here was stopped. Kept: {directory}")
+            if not kept(lambda: sweep(what, options, database, directory, reporter), directory, reporter):
                 return EXIT_INTERRUPTED
     return _print(directory)
 
 
 def _print(directory: Path) -> int:
-    view = shown_sweep(read_sweep(directory))
+    view = shown_sweep(SweepRun.open(directory).record)
     page = write_sweep_page(view, directory)
     print(render_sweep(view, terminal_width(sys.stdout)))
     print(f"sweep:        {shown_path(directory)}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ground.errors import MeasurementError, UsageError
-from ground.results.sweep import PERCENTILES, Offered, SweepRecord, write_sweep
+from ground.results.sweep import PERCENTILES, Offered, SweepRecord, SweepRun
 from ground.settings import Setting
 from ground.system.host import host_facts
 from ground.system.proc_stat import stat_fields
@@ -56,10 +56,8 @@ def check_swept(engine: Engine, workload: str) -> None:
         )
 
 
-def conduct(
-    what: Planned, options: SweepOptions, database: Database, directory: Path, reporter: Reporter
-) -> SweepRecord:
-    """Loads the database where it is not there, runs, and leaves `sweep.json` after each run.
+def sweep(what: Planned, options: SweepOptions, database: Database, directory: Path, reporter: Reporter) -> None:
+    """Loads the database where it is not there, runs, and leaves its record after each run.
 
     MeasurementError where the client fails; the runs before it are kept.
     """
@@ -76,7 +74,8 @@ def conduct(
             what.options.threads, options.arrivals, options.percentile, options.limit_us, closed,
             database=describe_database(what, tree).description or "", command=" ".join(run.argv), host=host_facts(),
         )  # fmt: skip
-        write_sweep(directory, record)
+        study = SweepRun(directory, record)
+        study.save()
         for _ in range(options.runs):
             rate = next_rate(closed, record.offered, options.percentile, options.limit_us)
             if rate is None:
@@ -84,8 +83,7 @@ def conduct(
             with reporter.stage(f"{workload} at {rate:,.0f} a second", 2 * options.seconds):
                 record.offered.append(run.at(rate))
             record.command = " ".join(run.argv)
-            write_sweep(directory, record)
-    return record
+            study.save()
 
 
 @dataclass
@@ -120,10 +118,7 @@ class _Runs:
             ended = child.describe_end() if child.returncode is not None else "it did not end in time"
             child.stop()
             at = f" at {rate:,.0f} a second" if rate else ""
-            raise MeasurementError(
-                f"{workload}{at}: {ended}; its output: {text[-_LOG_END:].strip()}",
-                means=f"what was measured before it is kept in {self.directory}",
-            )
+            raise MeasurementError(f"{workload}{at}: {ended}; its output: {text[-_LOG_END:].strip()}")
         return offered_of(closing_lines(text, benchmark)[-1], rate, cpu)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ground.results.compilers import compilers_apart
-from ground.results.counted import BASELINE, Counted, CountRecord, Event, OfOperation, write_count
+from ground.results.counted import BASELINE, Counted, CountRecord, CountRun, Event, OfOperation
 from ground.results.files import Files
 from ground.system.atomic_files import read_text, write_whole
 from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread
@@ -38,7 +38,7 @@ class Shown:
 
 def write_pages(directory: Path, record: CountRecord, width: int | None) -> Shown:
     """What can be printed; the same with all categories is written to the directory, beside the counts."""
-    write_count(directory, record)
+    CountRun(directory, record).save()
     every = _view(directory, record, {name: _views(of) for name, of in record.operations.items()})
     write_whole(directory / Files.SUMMARY, f"{render_counts(every, None, set(record.operations))}\n".encode())
     shown = _view(directory, record, {name: [of.view] for name, of in record.operations.items()})

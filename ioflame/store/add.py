@@ -10,7 +10,7 @@ from ground.errors import UsageError
 from ground.results.bisect import BisectRun
 from ground.results.cells import FORMER, CellsRun
 from ground.results.comparison import ComparisonRun
-from ground.results.counted import NAME as COUNT
+from ground.results.counted import CountRun
 from ground.results.files import Files
 from ground.results.run import open_run
 from ground.results.store.database import RunTables, Store
@@ -58,7 +58,7 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
         going = ComparisonRun.open(path)
         beside = counted_tables(going.counted) if going.count() is not None else []
         return Imported([*comparison_tables(going), *beside], [])
-    if (path / COUNT).is_file():
+    if CountRun.is_in(path):
         return Imported(counted_tables(path), [])
     if BisectRun.is_in(path):
         return Imported(_of_search(BisectRun.open(path)), [])

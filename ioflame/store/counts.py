@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from ground.results.counted import BASELINE, CountedArm, CountRecord, Event, OfOperation, read_count
+from ground.results.counted import BASELINE, CountedArm, CountRecord, CountRun, Event, OfOperation
 from ground.results.store.database import RunTables
 from ioflame.analysis.counted_verdicts import spread
 from ioflame.store.runs import artifact_row, run_name, utc
@@ -18,7 +18,7 @@ _FIGURES = {"instructions": Event.INSTRUCTIONS, "mispredictions": Event.MISPREDI
 
 def counted_tables(directory: Path) -> list[RunTables]:
     """An arm that was taken from an earlier count is in that one; an operation that an arm lacks is left out."""
-    record = read_count(directory)
+    record = CountRun.open(directory).record
     return [
         _of(record, arm, name, of, directory)
         for name, of in record.operations.items()

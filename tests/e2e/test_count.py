@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from folding.callgrind import counts_below
 from folding.stackfold import stackfold_binary
 from ground.errors import MeasurementError
-from ground.results.counted import CountRecord, Event, read_count, write_count
+from ground.results.counted import CountRecord, CountRun, Event
 from ground.system.process import capture
 from ioflame.analysis.counted_verdicts import CountVerdict, against, spread
 from tests.conftest import Ioflame
@@ -56,7 +56,7 @@ def told(arms: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path
     words = [f"--rocksdb={arms}", "--operation=get", "--repeats=2", f"--out={place}"]
     code, out, err = Ioflame().run("count", *words)
     assert code == 0, err + out
-    return out, counted(out), read_count(counted(out))
+    return out, counted(out), CountRun.open(counted(out)).record
 
 
 @pytest.mark.xdist_group("counted")
@@ -100,7 +100,7 @@ def test_a_build_counted_again_is_the_same_as_its_baseline(
     assert re.match(r"new against baseline: get \+0\.\d\d% \(below 1%\)$", out.splitlines()[-1])
     assert code == 1, err + out
     assert "above its limit: get of new takes" in out and "above --fail-above" not in out
-    assert [arm.name for arm in read_count(counted(out)).arms] == ["baseline", "new"]
+    assert [arm.name for arm in CountRun.open(counted(out)).record.arms] == ["baseline", "new"]
     code, out, err = ioflame.run(*words, f"--baseline={told[1]}", "--fail-above=0.01%", "--table=markdown")
     assert code == 1, err + out
     assert re.search(r"above --fail-above: get of new takes \+0\.\d\d%, 0\.01% is allowed", err)
@@ -112,10 +112,10 @@ def test_another_hosts_baseline_is_refused(
     capsys: pytest.CaptureFixture[str], told: tuple[str, Path, CountRecord], arms: str, tmp_path: Path
 ) -> None:
     record = told[2]
-    write_count(tmp_path, msgspec.structs.replace(record, depends_on={**record.depends_on, "libc": "another"}))
+    CountRun(tmp_path, replace(record, depends_on={**record.depends_on, "libc": "another"})).save()
     words = [f"--rocksdb={arms}", "--repeats=2", f"--baseline={tmp_path}", f"--out={tmp_path}"]
     said = refused(capsys, "count", *words)
-    assert "was counted with another libc another, now " in said and "=<base>,<new>" in said
+    assert "was counted with something else: libc: another then, " in said and "=<base>,<new>" in said
 
 
 @pytest.mark.parametrize("engine", ["leveldb", "lmdb"])
@@ -123,7 +123,7 @@ def test_other_engines_are_counted(ioflame: Ioflame, engine: str, tmp_path: Path
     words = [f"--engine={engine}", "--operation=get", "--operation=put", "--repeats=2", f"--out={tmp_path}"]
     code, out, err = ioflame.run("count", *words)
     assert code == 0, err + out
-    record = read_count(counted(out))
+    record = CountRun.open(counted(out)).record
     for name in ("get", "put"):
         (one,) = record.operations[name].arms.values()
         taken = spread(one, Event.INSTRUCTIONS)
@@ -160,7 +160,7 @@ def test_a_command_of_ones_own_is_counted_by_its_calls(ioflame: Ioflame, tmp_pat
     code, out, err = ioflame.run("count", *words, "--", program, "1000")
     assert code == 0, err + out
     first = counted(out)
-    (one,) = read_count(first).operations["look"].arms.values()
+    (one,) = CountRun.open(first).record.operations["look"].arms.values()
     taken = spread(one, Event.INSTRUCTIONS)
     # A nop, a count and a branch a round; nothing of a start or an end.
     assert one.operations == 50 and taken is not None and 2_000 < taken.middle < 5_100 and taken.low == taken.high
@@ -196,7 +196,7 @@ def test_each_process_of_a_command_is_counted_once(ioflame: Ioflame, tmp_path: P
     for command in ([program, "1000"], ["sh", "-c", f"true | {program} 1000; exit 0"]):
         code, out, err = ioflame.run("count", *words, *command)
         assert code == 0, err + out
-        of = read_count(counted(out)).operations["look"]
+        of = CountRun.open(counted(out)).record.operations["look"]
         assert re.search(rf"counted in 2 of its \d processes: 2 of {program}$", of.about), of.about
         assert of.arms["command"].operations == 10 + 20 + 40 and "2 of its" in out
         found = spread(of.arms["command"], Event.INSTRUCTIONS)

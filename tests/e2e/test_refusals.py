@@ -96,7 +96,7 @@ def test_a_client_without_a_flag_of_a_row(nothing: Refused, tmp_path: Path) -> N
 def test_a_comparison_takes_two_builds_and_the_time_that_it_needs(
     nothing: Refused, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert "are the same artifact" in nothing("compare", *_SMOKE, "--arm=a=db_bench", "--arm=b=db_bench")
+    assert "are the same" in nothing("compare", *_SMOKE, "--arm=a=db_bench", "--arm=b=db_bench")
     assert "arm A reads the device" in nothing("compare", *_SMOKE, "--null=db_bench", "--schedule=duet")
     places = [f"--out={tmp_path / 'out'}", f"--db-dir={tmp_path / 'db'}"]
     command = ["compare", *_SMOKE, "--null=db_bench", "--plan"]
@@ -116,7 +116,7 @@ def test_command_lines_that_cannot_be_arms(capsys: pytest.CaptureFixture[str], t
     subprocess.run(load, check=True, capture_output=True)
     common = f"db_bench --benchmarks=readrandom --use_existing_db --db={tmp_path}/db --duration=60"
     for arms, says in {
-        (f"a={common} --threads=1", f"b={common} --threads 1"): "same program with the same flags",
+        (f"a={common} --threads=1", f"b={common} --threads 1"): "arms a and b are the same",
         (f"a={common}", f"b={common} --benchmarks=overwrite"): "arms run different benchmarks",
         (f"a={common}", f"b={common} --no_such_flag=1"): "does not know --no_such_flag",
         (f"a={common} --db={tmp_path}", f"b={common} --threads=2"): "there is no database of RocksDB",
@@ -143,7 +143,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ("words", "says"),
     [
         (["--rocksdb={jar},{other}", "--relink=true"], "is a release, without its object files"),
-        (["--rocksdb=a={jar},b={copy}"], "arms a and b are the same artifact"),
+        (["--rocksdb=a={jar},b={copy}"], "arms a and b are the same"),
         (["--arm=a={jar}", "--arm=b=db_bench"], "some arms are libraries"),
         (["--rocksdb={jar},{other}", "--workload=multireadrandom"], "has no MultiGet"),
         (["--rocksdb={jar}"], "a comparison needs at least two arms"),
@@ -171,7 +171,7 @@ def test_libraries_that_cannot_be_compared(
         (["--fail-above=1"], "--fail-above=1: expected a percentage such as 1%"),
         (["--repeats=1"], "--repeats=1 is out of range"),
         (["--jobs=0"], "--jobs=0 is out of range"),
-        (["--baseline=/no/such"], "/no/such holds no counted.json"),
+        (["--baseline=/no/such"], "/no/such/counted.json cannot be read"),
         (["--engine=postgres"], "=postgres is not known"),
         (["--engine=lmdb", "--rocksdb=10.5.1"], "names a library of another engine"),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ground.results.comparison import ComparisonRun
-from ground.results.counted import read_count
+from ground.results.counted import CountRun
 from ground.results.run import open_run
 from ground.system.binaries import built_binary
 from tests.conftest import Ioflame
@@ -123,7 +123,7 @@ def test_two_libraries_are_arms_that_read_one_tree_and_instructions_are_counted_
     assert [Path(arm.identity["engine_library"]).name for arm in record.arms] == ["librocksdb.so"] * 2
     # The same compiler: nothing is said of it.
     assert record.compilers == "" and "compiler's" not in out
-    counted = read_count(directory / "counted")
+    counted = CountRun.open(directory / "counted").record
     assert list(counted.operations) == ["put"] and [arm.name for arm in counted.arms] == ["a", "b"]
     # The two are one code. Time says nothing after one session.
     says = "b, put: same instructions; the time is undecided here: believe the count, for the code alone"

@@ -186,4 +186,4 @@ def test_a_command_is_a_cell_of_an_experiment(
     assert code == 0 and out.count("added:") == 2, out + err
     path.write_text(path.read_text(encoding="utf-8").replace("--threads=2", "--threads=3"), encoding="utf-8")
     said = refused(capsys, "experiment", *words, "--resume", directory)
-    assert "begun with other commands, flags or steps of 2" in said
+    assert "steps of 2: " in said

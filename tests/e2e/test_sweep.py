@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ground.results.files import Files
-from ground.results.sweep import PERCENTILES, read_sweep
+from ground.results.sweep import PERCENTILES, SweepRun
 from tests.conftest import Ioflame
 from tests.ioflame.asked import asked
 
@@ -25,7 +25,7 @@ def test_rates_are_offered_and_what_came_of_them_is_kept(
     )
     assert code in (0, 1), err + out
     (directory,) = (tmp_path / "out").glob("*-sweep-readrandom")
-    record = read_sweep(directory)
+    record = SweepRun.open(directory).record
     assert record.closed.rate is None and record.closed.queries > 1000
     assert [one.rate for one in record.offered] == [record.closed.per_second * part for part in (0.25, 0.5)]
     for one in (record.closed, *record.offered):

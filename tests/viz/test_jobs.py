@@ -11,7 +11,7 @@ import pytest
 from ground.errors import UsageError
 from ground.results.job_costs import JobDevice
 from ground.results.jobs import Jobs, RunJobs
-from ground.results.sweep import Offered, SweepRecord, read_sweep, write_sweep
+from ground.results.sweep import Offered, SweepRecord, SweepRun
 from ioflame.analysis.jobs import job_costs
 from ioflame.present.sweep import shown_sweep
 from tests.background_jobs import UNIX, recorded, samples, windows
@@ -195,7 +195,7 @@ def test_the_page_has_the_plot_the_table_and_the_command() -> None:
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    write_sweep(tmp_path, record(RUNS))
-    assert read_sweep(tmp_path) == record(RUNS)
-    with pytest.raises(UsageError, match=r"holds no sweep.json"):
-        read_sweep(tmp_path / "none")
+    SweepRun(tmp_path, record(RUNS)).save()
+    assert SweepRun.open(tmp_path).record == record(RUNS)
+    with pytest.raises(UsageError, match=r"sweep.json cannot be read"):
+        SweepRun.open(tmp_path / "none")

@@ -19,9 +19,9 @@ from ioflame.analysis.compare.nested import difference, sums_of
 from ioflame.analysis.compare.verdict import decide
 from ioflame.measure.bisect.conduct import Proof
 from ioflame.measure.bisect.counted import counted_symptom
-from ioflame.measure.compare.arms import resolve_arms
+from ioflame.measure.compare.arms import AskedArm, CompareOptions
 from ioflame.measure.compare.conduct import conduct, planned
-from ioflame.measure.compare.options import AskedArm, CompareOptions
+from ioflame.measure.compare.resolve import resolve_arms
 from ioflame.present.comparison_page import write_comparison_page
 from ioflame.stages.comparison import costs_of, judge, rule_of, verdicts_of, windows_of
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ground.errors import MeasurementError, UsageError
 from ground.results.bisect import Measured
-from ground.results.counted import Counted, CountRecord, Event, read_count
+from ground.results.counted import Counted, CountRun, Event
 from ground.results.run import new_directory
 from ground.text.progress import Reporter
 from ioflame.analysis.counted_verdicts import CountVerdict, against, spread
 from ioflame.measure.bisect.conduct import Proof
-from ioflame.measure.count.conduct import conduct
+from ioflame.measure.count.conduct import count
 from ioflame.measure.count.plan import CountOptions, planned
 from ioflame.present.counted import write_pages
 
@@ -45,48 +45,48 @@ class CountedSearch:
     symptom: tuple[str, str]
     out: Path
     reporter: Reporter
-    ends: Path | None = None
+    ends: CountRun | None = None
 
     def prove(self, good: Path, bad: Path, *, explain: bool = False) -> Proof:
         """Compares two libraries. explain: with the page of the count"""
-        directory, record = self._count({_GOOD: good, _BAD: bad}, self.ends)
-        if self.ends is None:
-            self.ends = directory
+        study = self._count({_GOOD: good, _BAD: bad}, self.ends)
+        self.ends = self.ends or study
         if explain:
-            write_pages(directory, record, None)
-        of = record.operations[self.symptom[0]].arms
+            write_pages(study.directory, study.record, None)
+        of = study.record.operations[self.symptom[0]].arms
         found = against(of[_GOOD], of[_BAD])
         logs = _logs(self._figures(of[_BAD]), self._figures(of[_GOOD]))
         differs = found.verdict not in _UNCHANGED if not self.symptom[1] else _apart(logs)
         change = math.exp(sum(logs) / len(logs)) - 1
         words = f"{found.verdict.value}, {change:+.2%}"
-        return Proof(differs, words, f"{change:+.2%}", 0.0, [Measured(None, logs, [], directory.name)])
+        return Proof(differs, words, f"{change:+.2%}", 0.0, [Measured(None, logs, [], study.directory.name)])
 
     def session(self, good: Path, candidate: Path, bad: Path, blocks: int) -> Measured:
         """The candidate counted beside the ends, which were counted before. MeasurementError where it cannot be."""
         del blocks  # Counts are as many as there are environments.
         if self.ends is None:
-            self.ends = self._counted_before() or self._count({_GOOD: good, _BAD: bad}, None)[0]
-        first = read_count(self.ends).operations[self.symptom[0]].arms
-        directory, record = self._count({_CANDIDATE: candidate}, self.ends)
-        own = self._figures(record.operations[self.symptom[0]].arms[_CANDIDATE])
+            self.ends = self._counted_before() or self._count({_GOOD: good, _BAD: bad}, None)
+        first = self.ends.record.operations[self.symptom[0]].arms
+        study = self._count({_CANDIDATE: candidate}, self.ends)
+        own = self._figures(study.record.operations[self.symptom[0]].arms[_CANDIDATE])
         figures = {name: self._figures(first[name]) for name in (_GOOD, _BAD)}
         ends = _logs(figures[_BAD], figures[_GOOD])
         off = [log - end / 2 for log, end in zip(_logs(own, figures[_GOOD]), ends, strict=True)]
-        return Measured(None, ends, off, directory.name)
+        return Measured(None, ends, off, study.directory.name)
 
-    def _counted_before(self) -> Path | None:
+    def _counted_before(self) -> CountRun | None:
         """Of a search that is resumed: the first count, which is of both ends."""
-        found = sorted(self.out.glob("*-count-*"))
-        return found[0] if found and {_GOOD, _BAD} <= {arm.name for arm in read_count(found[0]).arms} else None
+        first = next(iter(sorted(self.out.glob("*-count-*"))), None)
+        study = CountRun.open(first) if first is not None else None
+        return study if study is not None and {_GOOD, _BAD} <= {arm.name for arm in study.record.arms} else None
 
-    def _count(self, libraries: dict[str, Path], trees_of: Path | None) -> tuple[Path, CountRecord]:
+    def _count(self, libraries: dict[str, Path], trees_of: CountRun | None) -> CountRun:
         asked = ",".join(f"{name}={path}" for name, path in libraries.items())
         options = replace(self.template, libraries=asked, operations=[self.symptom[0]], out=self.out)
         plan = planned(options, self.reporter)
-        directory, record = new_directory(self.out, f"count-{plan.place}"), plan.record()
-        conduct(plan, record, directory, self.reporter, trees_of)
-        return directory, record
+        study = CountRun(new_directory(self.out, f"count-{plan.place}"), plan.record())
+        count(plan, study, self.reporter, trees_of.directory if trees_of else None)
+        return study
 
     def _figures(self, counted: Counted) -> list[float]:
         """Instructions an operation, by padding."""

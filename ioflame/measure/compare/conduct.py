@@ -6,28 +6,38 @@ import math
 import os
 import random
 import shlex
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from collectors.repeatable import ALLOCATORS
 from ground.errors import IoflameError, MeasurementError, UsageError
-from ground.results.comparison import COMMAND_LINE, Comparison, ComparisonRun, Factor, Plan, Session
+from ground.results.comparison import BUILD, COMMAND_LINE, OF_A_BUILD, Comparison, ComparisonRun, Factor, Plan, Session
+from ground.results.counted import CountRun
+from ground.results.record import RunRecord
 from ground.settings import Setting
 from ground.text.progress import Reporter
 from ground.text.units import format_seconds
 from ioflame import __version__
 from ioflame.analysis.compare.order import SessionOrder, session_orders
-from ioflame.measure.compare.alike import tell_apart
-from ioflame.measure.compare.arms import PlannedArm
-from ioflame.measure.compare.disturbed import bounds_of
-from ioflame.measure.compare.options import CompareOptions
+from ioflame.analysis.what_differs import differences
+from ioflame.measure.compare.arms import CompareOptions, PlannedArm
 from ioflame.measure.compare.relinked import Relinked, refuse_relinking
-from ioflame.measure.compare.sessions import SCHEDULES, Place, SessionRun
+from ioflame.measure.compare.sessions import SCHEDULES, Place, SessionRun, bounds_of
 from ioflame.measure.compare.trees import Placed, placed
+from ioflame.measure.count.conduct import count
+from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned_of
+from ioflame.measure.study import refuse_others, step
 from ioflame.stages.comparison import blocks_within, costs_of, judge
 from ioflame.stages.run import analyse
+from workloads.counted_operations import counted_plan
 
+# Each arm has its own by design: seeds, directories, a process.
+_OWN = ("database directory",)
+# What only repeats a flag.
+_OF_FLAGS = ("setting ", "option ", "threads", "database cache_size", "database num_keys", "database description")
 # Of every comparison, also of one that ends before: which looks there would be is decided before the first window.
 LOOKS = (4, 6, 8, 12, 16)
 # After a thaw: the client's report, once a second, has then told what it had finished by the thaw.
@@ -144,23 +154,11 @@ def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
         )
 
 
-# Options that may differ when a comparison is resumed: they change no figure.
-_FREE = ("out", "quiet")
-
-
 def resumed(directory: Path, now: Comparison) -> ComparisonRun:
     """The comparison in `directory`, if what is still to do belongs to what is done. Its plan and seed stay."""
     going = ComparisonRun.open(directory)
     then = going.record
-    ours, theirs = _identity(then), _identity(now)
-    differing = [f"{name}: {ours.get(name)} then, {theirs.get(name)} now" for name in ours | theirs
-                 if ours.get(name) != theirs.get(name)]  # fmt: skip
-    if differing:
-        raise UsageError(
-            f"{directory} was created with different options: {'; '.join(differing)}",
-            means="its sessions and these cannot be put together",
-            mend="the same command as then, or leave --resume out",
-        )
+    refuse_others(directory, _identity(then), _identity(now))
     for session in then.sessions:
         if not session.whole and not session.ended:
             session.ended = "killed"
@@ -183,7 +181,7 @@ def _identity(record: Comparison) -> dict[str, object]:
     for arm in record.arms:
         found[f"artifact of {arm.name}"] = arm.identity.get("engine_artifact")
         found[f"environment of {arm.name}"] = arm.environment
-        found |= {f"{name} of {arm.name}": value for name, value in arm.options.items() if name not in _FREE}
+        found |= {f"{name} of {arm.name}": value for name, value in arm.options.items()}
     return found
 
 
@@ -214,24 +212,22 @@ def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
         links = Relinked(plan.relink, plan.seed, session.number, going.directory / "links") if plan.relink else None
         place = Place(going, found, reporter, record.callgraph, repeats, links)
         running = SCHEDULES[plan.schedule](place, session, order)
-        begun = time.monotonic()
-        try:
-            running.measure()
-            _fold(running, reporter)
-        except BaseException as error:
-            session.whole = False
-            session.ended = error.what if isinstance(error, IoflameError) else "interrupted"
-            raise
-        finally:
-            record.callgraph = place.callgraph
-            session.seconds = time.monotonic() - begun
-            for process in running.started:
-                # The libraries that were mapped belong to what an arm is; of links there are many.
-                if links is None:
-                    record.arm(process.arm.name).identity.update(process.run.record.tools)
-            if links is not None:
-                links.remove()
-            going.save()
+        with step(going, session):
+            try:
+                running.measure()
+                _fold(running, reporter)
+            except BaseException as error:
+                session.whole = False
+                session.ended = error.what if isinstance(error, IoflameError) else "interrupted"
+                raise
+            finally:
+                record.callgraph = place.callgraph
+                if links is not None:
+                    links.remove()
+                else:
+                    # The libraries that were mapped belong to what an arm is; of links there are many.
+                    for process in running.started:
+                        record.arm(process.arm.name).identity.update(process.run.record.tools)
         tell_apart(record, {process.arm.name: process.run.record for process in running.started})
         going.save()
         if done + 1 in plan.looks and judge(record).decided:
@@ -270,3 +266,70 @@ def out_of_time(record: Comparison) -> bool:
         costs = costs_of(record)
         return _spent(record) + costs.session_seconds + costs.block_seconds > record.plan.time_limit
     return _spent(record) * (1 + 1 / len(whole)) > record.plan.time_limit
+
+
+def tell_apart(record: Comparison, runs: Mapping[str, RunRecord]) -> None:
+    """Fills in what differs, and why there can be no verdict.
+
+    runs: a run of each arm. What follows from the factor is separated from what does not: of builds, everything of the
+    client and its libraries; of a setting, what its flag changes. A flag that one client lacks, and whose lack changes
+    nothing, is a part of its build.
+    """
+    arms = [arm.name for arm in record.arms if not arm.twin_of]
+    factor = record.factor
+    known, rows = record.differing, differences([runs[name] for name in arms])
+    record.differing = {name: values for name, values in rows if name not in _OWN}
+    if factor.is_command:
+        # Flags are known from the command lines themselves; all that differs in these is the factor.
+        flags = {name: values for name, values in known.items() if name.startswith("-")}
+        others = {n: v for n, v in record.differing.items() if not n.startswith(_OF_FLAGS)}
+        record.differing = flags | others
+        barring: list[str] = []
+    elif factor.is_build:
+        barring = [name for name, values in rows if name.startswith("setting ") and "-" not in values]
+    else:
+        barring = [name for name, _ in rows if name.startswith(OF_A_BUILD)]
+    record.not_comparable = [
+        f"{name} differs besides {factor.name}: {', '.join(record.differing[name])}" for name in barring
+    ]
+
+
+def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence[str]) -> PlannedCount:
+    """operations: none for those that the workload does. UsageError for arms that cannot be counted."""
+    if factor != BUILD or any(arm.environment for arm in arms):
+        raise UsageError(
+            "--count: the arms differ by more than their builds, and a count is of builds alone",
+            means="nothing was started",
+            mend="without --count; `ioflame count --per FUNCTION -- COMMAND` counts a command unchanged",
+        )
+    base = arms[0].job
+    engine = base.engine
+    if not engine.by_our_client:
+        raise UsageError(
+            f"--count: {base.build.path} cannot be counted operation by operation; our client can",
+            means="nothing was started",
+            mend=f"{Setting.ROCKSDB.to('<a release or a library>,<another>')}, without --arm",
+        )
+    asked = operations or counted_plan(engine.name, engine.file(".")).of_workload(base.options.workload)
+    builds = {arm.name: arm.job.build for arm in arms if not arm.twin_of}
+    options = CountOptions(
+        engine.name,
+        None,
+        base.options.library,
+        asked,
+        ALLOCATORS[0],
+        len(PADDINGS),
+        len(os.sched_getaffinity(0)),
+        base.options.out,
+    )
+    return planned_of(options, engine, builds)
+
+
+def count_beside(plan: PlannedCount, going: ComparisonRun, reporter: Reporter) -> None:
+    """Into the comparison's directory; nothing where that has been done. One that was cut short is begun anew."""
+    done = going.count()
+    if done is not None and done.operations.keys() >= set(plan.names):
+        return
+    shutil.rmtree(going.counted, ignore_errors=True)
+    going.counted.mkdir()
+    count(plan, CountRun(going.counted, plan.record()), reporter)

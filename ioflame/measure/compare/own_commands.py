@@ -1,28 +1,87 @@
 """Arms that are whole command lines of the user's: `--arm A='./client --my flags'`. What differs between them is the
-factor, flag by flag."""
+factor, flag by flag; the database that they name is the user's, and is left as it is."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from folding.stackfold import stackfold_binary
 from ground.errors import UsageError
+from ground.results.record import SeedRange
 from ground.results.run import check_writable
+from ground.system.cpus import held_on
 from ground.text.progress import Reporter
 from ioflame.measure.builds import build_of
-from ioflame.measure.compare.arms import TWIN, PlannedArm
-from ioflame.measure.compare.command_job import CommandJob, shape_of
-from ioflame.measure.compare.options import AskedArm, CompareOptions
-from ioflame.measure.job import Planned, new_record, on_this_host, scale_of
+from ioflame.measure.compare.arms import AskedArm, CompareOptions, PlannedArm
+from ioflame.measure.job import Job, Planned, on_this_host, scale_of
 from ioflame.measure.options import ProfileOptions
 from workloads.build import EngineBuild
+from workloads.database import Database
 from workloads.engine import Engine
 from workloads.engines.rocksdb.command_line import BenchCommand, differing_flags
 from workloads.registry import engine_named
 from workloads.scales import Sizing
+from workloads.steps import DatabaseShape
+
+# The engine's own: held by whoever has the database open. `struct flock` of Linux, 64 bits, for the whole file.
+_LOCK = "LOCK"
+_WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+# Of the open file and not of the process: that another descriptor of ours is closed does not let it go.
+_SET_LOCK = getattr(fcntl, "F_OFD_SETLK", 37)
+
+
+class GivenDatabase(Database):
+    """A database that the user has loaded: nothing is written beside its copies, and its seeds are kept in memory."""
+
+    def __init__(self, engine: Engine, build: EngineBuild, directory: Path, bench: BenchCommand) -> None:
+        super().__init__(engine, build, directory, shape_of(bench), bench.cache_size)
+        self._program, self._bench = build.path, bench
+        self._next = int(time.time())
+
+    def take_seeds(self, step: str, threads: int) -> SeedRange:
+        taken = self.any_seeds(step, threads)
+        self.seeds.append(SeedRange(step, self._next, taken.threads))
+        self._next += taken.threads
+        return self.seeds[-1]
+
+    def command(self, step: str, seeds: SeedRange, **run: Any) -> list[str]:
+        """Of a look at its levels: nothing else is run on it but what the user gave."""
+        del step, seeds, run
+        return [str(self._program), *self._bench.levels(self.directory)]
+
+
+def shape_of(bench: BenchCommand) -> DatabaseShape:
+    """What its flags say of the database that it opens."""
+    key, value, block = bench.sizes
+    return DatabaseShape(bench.keys, key_size=key, value_size=value, block_size=block)
+
+
+@dataclass(frozen=True)
+class CommandJob(Job):
+    """bench: as it was given; line: the same in words"""
+
+    bench: BenchCommand
+    line: str
+
+    @property
+    def asked(self) -> dict[str, str]:
+        return {**super().asked, "command": self.line}
+
+    def database(self) -> Database:
+        return GivenDatabase(self.engine, self.build, self.db_dir, self.bench)
+
+    def command(self, seeds: SeedRange, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
+        own = self.bench.measured(self.db_dir, report, seconds, seeds.first)
+        return held_on(self.options.cpus, [*before, str(self.build.path), *own])
 
 
 def workload_of(engine: Engine, bench: BenchCommand, name: str) -> str:
@@ -48,8 +107,8 @@ def workload_of(engine: Engine, bench: BenchCommand, name: str) -> str:
     return benchmark if benchmark in fitting else fitting[0]
 
 
-def resolve_commands(options: CompareOptions, reporter: Reporter) -> list[PlannedArm]:
-    """The arms, the base first, the twin last. UsageError for those that are the same, or run different benchmarks."""
+def command_jobs(options: CompareOptions, reporter: Reporter) -> list[Job]:
+    """Of arms that are command lines. UsageError for those that run different benchmarks."""
     check_writable(options.base.options.out)
     stackfold_binary()
     engine = engine_named(options.base.options.engine)
@@ -61,28 +120,15 @@ def resolve_commands(options: CompareOptions, reporter: Reporter) -> list[Planne
             means="a query of one is not a query of the other; nothing was started",
             mend="arms of the same --benchmarks",
         )
-    arms: list[PlannedArm] = []
+    jobs: list[Job] = []
     for asked, bench in zip(options.arms, benches, strict=True):
         build = build_of(engine, asked.options, reporter)
         _check_flags(asked.name, bench, build)
         what = _planned(engine, asked.options, bench, build)
         # The host is checked once, for the base.
-        checked = on_this_host(what, reporter) if not arms else None
-        plan = checked.plan if checked is not None else arms[0].job.plan
-        job = CommandJob(**vars(what), plan=plan, bench=bench, line=asked.value)
-        arms.append(PlannedArm(asked.name, asked.value, job, dict(asked.environment), new_record(job)))
-    _refuse_the_same(arms, options)
-    if options.twin:
-        arms.append(replace(arms[0], name=TWIN, twin_of=arms[0].name))
-    return arms
-
-
-def differing_between(arms: Sequence[PlannedArm]) -> dict[str, list[str]]:
-    """Flags that differ, by arm; and the program, where it does."""
-    jobs = [arm.job for arm in arms if not arm.twin_of and isinstance(arm.job, CommandJob)]
-    found = differing_flags([job.bench for job in jobs])
-    programs = [str(job.build.path) for job in jobs]
-    return ({"tool program": programs} if len(set(programs)) > 1 else {}) | found
+        plan = jobs[0].plan if jobs else on_this_host(what, reporter).plan
+        jobs.append(CommandJob(**vars(what), plan=plan, bench=bench, line=asked.value))
+    return jobs
 
 
 def _bench_of(asked: AskedArm) -> BenchCommand:
@@ -115,20 +161,41 @@ def _planned(engine: Engine, options: ProfileOptions, bench: BenchCommand, build
             mend=f"ls {shlex.quote(str(database))}",
         )
     fitting = [one for one in engine.configurations().values() if one.direct == bench.direct_reads]
-    configuration = replace(fitting[0], flags={}, cached_by_engine=False)
+    configuration = replace(fitting[0], flags=bench.meant_flags, cached_by_engine=False)
     sizing = Sizing(shape_of(bench), bench.cache_size, ())
     options = replace(options, threads=bench.threads, configuration=configuration.name)
     return Planned(options, engine, build, scale_of(options), sizing, Path(database), configuration)
 
 
-def _refuse_the_same(arms: Sequence[PlannedArm], options: CompareOptions) -> None:
-    for place, arm in enumerate(arms):
-        for other in arms[:place]:
-            same_bits = arm.record.tools["engine_artifact"] == other.record.tools["engine_artifact"]
-            flags = {name for name in differing_between([other, arm]) if name.startswith("-")}
-            if same_bits and not flags and arm.environment == other.environment:
-                raise UsageError(
-                    f"arms {other.name} and {arm.name} are the same program with the same flags",
-                    means="order and spelling make no difference, so there is nothing to compare; nothing was started",
-                    mend=f"--null {shlex.quote(str(options.base.options.db_bench))}   (what this host can see)",
-                )
+def differing_between(arms: Sequence[PlannedArm]) -> dict[str, list[str]]:
+    """Flags that differ, by arm; and the program, where it does."""
+    jobs = [arm.job for arm in arms if not arm.twin_of and isinstance(arm.job, CommandJob)]
+    found = differing_flags([job.bench for job in jobs])
+    programs = [str(job.build.path) for job in jobs]
+    return ({"tool program": programs} if len(set(programs)) > 1 else {}) | found
+
+
+@contextlib.contextmanager
+def closed_to_others(directory: Path) -> Iterator[None]:
+    """Within, nobody can open the database, so it does not change while copied. UsageError where it is open."""
+    path = directory / _LOCK
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}",
+            means="whether the database is open elsewhere is not known; nothing was started",
+            mend=f"ls -l {shlex.quote(str(path))}",
+        ) from None
+    try:
+        try:
+            fcntl.fcntl(handle, _SET_LOCK, _WHOLE_FILE)
+        except OSError:
+            raise UsageError(
+                f"{directory} is open in another process",
+                means="a copy of what is being written would be none; nothing was started",
+                mend=f"end it first: fuser {shlex.quote(str(path))} names it",
+            ) from None
+        yield
+    finally:
+        os.close(handle)

@@ -12,7 +12,7 @@ from ground.results.comparison import ComparisonRun
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.measure.compare.arms import PlannedArm, oldest
-from ioflame.measure.compare.command_job import CommandJob, closed_to_others
+from ioflame.measure.compare.own_commands import CommandJob, closed_to_others
 from ioflame.measure.job import describe_database
 from workloads.clones import clones
 from workloads.database import Database, locked

@@ -13,12 +13,12 @@ from pathlib import Path
 from collectors.callgrind import counted_program, counting_command, depends_on, probed_by_others
 from folding.callgrind import counts_below, not_called
 from ground.errors import MeasurementError, UsageError
-from ground.results.counted import Counted, CountedArm, CountRecord, OfOperation, write_count
+from ground.results.counted import Counted, CountedArm, CountRecord, CountRun, OfOperation
 from ground.system.process import Children, tool_path
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from ioflame import __version__
-from ioflame.measure.count.keep import keep
+from ioflame.measure.count.conduct import keep
 from ioflame.measure.count.plan import PADDINGS
 from workloads.registry import rules_named
 
@@ -85,12 +85,12 @@ def planned_command(command: Sequence[str], function: str, engine: str, repeats:
     return PlannedCommand(command, function, engine, tool_path("valgrind", "valgrind"), Path(program), repeats)
 
 
-def conduct_command(plan: PlannedCommand, record: CountRecord, directory: Path, reporter: Reporter) -> None:
-    """Counts it into `directory`, one after the other, since they may share files. MeasurementError where it fails.
+def count_command(plan: PlannedCommand, study: CountRun, reporter: Reporter) -> None:
+    """Counts it, one after the other, since they may share files. MeasurementError where it fails.
 
-    record: of the plan, which is filled
+    study: with the record of the plan, which is filled
     """
-    begun = time.monotonic()
+    begun, record, directory = time.monotonic(), study.record, study.directory
     counted = Counted()
     about = f"a call of {plan.function}, in {shlex.join(plan.command)}"
     record.operations[plan.name] = OfOperation(about, "call", "owner", {_ARM: counted})
@@ -125,7 +125,7 @@ def conduct_command(plan: PlannedCommand, record: CountRecord, directory: Path, 
             keep(counted, found, found.calls, turn, len(plan.paddings))
             shutil.rmtree(counts)
     record.seconds = time.monotonic() - begun
-    write_count(directory, record)
+    study.save()
 
 
 def _processes(counted: Sequence[Path], every: Sequence[Path]) -> str:

@@ -17,11 +17,10 @@ from pathlib import Path
 from collectors.callgrind import probed_by_others
 from folding.callgrind import Counts
 from ground.errors import MeasurementError
-from ground.results.counted import TREES, Counted, CountRecord, OfOperation, write_count
+from ground.results.counted import TREES, Category, Counted, CountRun, Event, OfOperation
 from ground.system.atomic_files import file_sha256
 from ground.system.process import Child, Children, capture
 from ground.text.progress import Reporter
-from ioflame.measure.count.keep import keep
 from ioflame.measure.count.plan import PlannedCount
 from workloads.build import EngineBuild
 from workloads.clones import clone
@@ -56,16 +55,14 @@ class _Ended:
     stored: int
 
 
-def conduct(
-    plan: PlannedCount, record: CountRecord, directory: Path, reporter: Reporter, earlier: Path | None = None
-) -> None:
-    """Counts everything into `directory`. MeasurementError where a program failed; what was counted before is kept.
+def count(plan: PlannedCount, study: CountRun, reporter: Reporter, earlier: Path | None = None) -> None:
+    """Counts everything. MeasurementError where a program failed; what was counted before is kept.
 
-    record:  of the plan, which is filled
+    study:   with the record of the plan, which is filled
     earlier: the directory of a count whose trees are taken, as far as it kept them
     """
-    begun = time.monotonic()
-    work = directory / "work"
+    record, directory = study.record, study.directory
+    begun, work = time.monotonic(), study.directory / "work"
     try:
         with Children() as children:
             trees = _trees(plan, directory / TREES, earlier / TREES if earlier else None, reporter)
@@ -87,7 +84,7 @@ def conduct(
                         arm.stored = ended.stored
                         keep(arm, ended.counts, ended.operations, ended.task.turn, len(plan.paddings))
                 record.seconds = time.monotonic() - begun
-                write_count(directory, record)
+                study.save()
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -222,3 +219,18 @@ def _operations(plan: PlannedCount, log: str, task: _Task) -> int:
             f"{task.operation.name} of {task.arm} {plan.counter.under} printed no counts: {log[-_LOG_END:].strip()}"
         )
     return int(closing["operations"]) * int(closing["phases"])
+
+
+def keep(counted: Counted, counts: Counts, operations: int, turn: int, paddings: int) -> None:
+    """turn: the place of its padding; `paddings` for the first again"""
+    counted.operations = operations
+    if turn == paddings:
+        counted.again = counts.events[Event.INSTRUCTIONS]
+        return
+    for event, count in counts.events.items():
+        counted.events.setdefault(event, [0] * paddings)[turn] = count
+    for view, rows in counts.views.items():
+        kept = counted.views.setdefault(view, [Category(row.name, row.label) for row in rows])
+        for row, category in zip(rows, kept, strict=True):
+            for event, count in row.events.items():
+                category.events.setdefault(event, [0] * paddings)[turn] = count

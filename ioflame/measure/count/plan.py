@@ -6,18 +6,21 @@ import shlex
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from collectors.repeatable import allocator_library, allocator_package
 from ground.errors import HostError, UsageError
-from ground.results.counted import CountedArm, CountRecord
+from ground.results.counted import BASELINE, CountedArm, CountRecord, CountRun
 from ground.settings import Setting
 from ground.system.binaries import built_binary
 from ground.text.progress import Reporter
 from ioflame import __version__
 from ioflame.measure.builds import named_builds
 from ioflame.measure.count.counters import BACKENDS, Counter
+from ioflame.measure.study import differing, refuse_equal
 from workloads.artifact import artifact_facts
 from workloads.build import EngineBuild
 from workloads.counted_operations import CountedOperation, CountedPlan, counted_plan
@@ -120,18 +123,41 @@ def planned_of(options: CountOptions, engine: Engine, builds: dict[str, EngineBu
     counter = BACKENDS[options.by](next(iter(builds.values())).path, operations[0].counted_benchmark)
     preload = allocator_library(options.allocator)
     facts = {name: artifact_facts(build) for name, build in builds.items()}
-    _refuse_the_same(facts)
+    refuse_equal({name: one["engine_artifact"] for name, one in facts.items()}, f"another build in {Setting.ROCKSDB}")
     return PlannedCount(options, engine, builds, facts, counted, operations, preload, counter)
 
 
-def _refuse_the_same(facts: dict[str, dict[str, str]]) -> None:
-    seen: dict[str, str] = {}
-    for name, told in facts.items():
-        artifact = told["engine_artifact"]
-        if artifact in seen:
-            raise UsageError(
-                f"{seen[artifact]} and {name} are the same artifact, {artifact}: the same bits",
-                means="there is no difference to be found; nothing was started",
-                mend=f"another build in {Setting.ROCKSDB}",
-            )
-        seen[artifact] = name
+@dataclass(frozen=True)
+class Baseline:
+    """The first arm of an earlier count. directory: that may have kept its trees"""
+
+    record: CountRecord
+    directory: Path
+
+    def other_trees(self, record: CountRecord) -> list[str]:
+        """Of `record`, those that are not the baseline's."""
+        return [name for name, tree in record.trees.items() if self.record.trees.get(name, tree) != tree]
+
+    def before(self, record: CountRecord) -> CountRecord:
+        """`record` with the baseline's arm before its own; operations that only one of them has stay the one's."""
+        first = self.record.arms[0]
+        operations = {}
+        for name, found in record.operations.items():
+            earlier = self.record.operations.get(name)
+            both = {BASELINE: earlier.arms[first.name], **found.arms} if earlier else found.arms
+            operations[name] = msgspec.structs.replace(found, arms=both)
+        arms = [msgspec.structs.replace(first, name=BASELINE), *record.arms]
+        return replace(record, arms=arms, operations=operations)
+
+
+def with_baseline(path: Path, record: CountRecord) -> Baseline:
+    """UsageError where the count at `path` depends on other things than `record` does."""
+    study = CountRun.open(path)
+    then, now = ({**one.depends_on, "engine": one.engine, "paddings": one.paddings} for one in (study.record, record))
+    if words := differing(then, now):
+        raise UsageError(
+            f"--baseline {path} was counted with something else: {words}",
+            means="the difference would be of these as well; nothing was started",
+            mend=f"count the base here, beside the new one: {Setting.ROCKSDB.to('<base>,<new>')}",
+        )
+    return Baseline(study.record, study.directory)

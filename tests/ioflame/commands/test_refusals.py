@@ -131,7 +131,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--runs=0", "--runs=0 is out of range"),
         ("--duration=0", "=0 is out of range"),
         ("--client=db_bench", "=db_bench offers no rate to all threads together"),
-        ("/no/such/sweep", "/no/such/sweep holds no sweep.json"),
+        ("/no/such/sweep", "/no/such/sweep/sweep.json cannot be read"),
     ],
     # A misspelt command is answered with the nearest.
     "proifle": [("", "(did you mean profile? choose from")],

@@ -150,7 +150,7 @@ def test_a_command_is_listed_with_the_figures_of_its_only_run_or_with_how_many_t
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["./db_bench", "--benchmarks=fillseq,readrandom"]
-    home = CommandRun.create(tmp_path, "db_bench", "0", argv)
+    home = CommandRun.begin(tmp_path, "db_bench", "0", argv)
     target = Target("./db_bench", "db_bench", [7])
     for name, us in (("fillseq", 5.5), ("readrandom", 31.5)):
         own = record(workload=name, target=target, options={"command": "./db_bench"}, metrics={"cpuPer": us}, checks=[])

@@ -16,12 +16,11 @@ from ground.results.comparison import BUILD, COMMAND_LINE, Arm, Block, BlockWind
 from ground.results.record import Command, RunRecord
 from ground.results.run import Run
 from ground.system.host import host_facts
-from ioflame.measure.compare.alike import tell_apart
 from ioflame.measure.compare.arms import PlannedArm
-from ioflame.measure.compare.command_job import GivenDatabase, closed_to_others
-from ioflame.measure.compare.disturbed import BOUNDS, bounds_of, passed_bounds
-from ioflame.measure.compare.own_commands import workload_of
+from ioflame.measure.compare.conduct import tell_apart
+from ioflame.measure.compare.own_commands import GivenDatabase, closed_to_others, workload_of
 from ioflame.measure.compare.relinked import Relinked, refuse_relinking
+from ioflame.measure.compare.sessions import BOUNDS, bounds_of, passed_bounds
 from ioflame.measure.job import Job
 from tests.records import window
 from tests.viz.runs import record

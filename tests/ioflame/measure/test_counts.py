@@ -10,16 +10,16 @@ import pytest
 
 from folding.callgrind import CountedRow, Counts
 from ground.errors import HostError, MeasurementError, UsageError
-from ground.results.counted import Category, Counted, CountedArm, CountRecord, Event, OfOperation, write_count
+from ground.results.counted import Category, Counted, CountedArm, CountRecord, CountRun, Event, OfOperation
 from ground.system.binaries import built_binary
 from ground.text.progress import Reporter
 from ioflame.measure.bisect.compared import check_symptom
 from ioflame.measure.bisect.counted import CountedSearch, counted_symptom
-from ioflame.measure.compare.counted import planned_beside
+from ioflame.measure.compare.conduct import planned_beside
 from ioflame.measure.count import plan
 from ioflame.measure.count.command import planned_command
+from ioflame.measure.count.conduct import keep
 from ioflame.measure.count.counters import Processor
-from ioflame.measure.count.keep import keep
 from ioflame.measure.count.plan import PADDINGS, CountOptions
 from workloads.counted_operations import CountedOperation
 
@@ -98,14 +98,15 @@ def counted(name: str) -> Counted:
 class Given(CountedSearch):
     """Counts that are given, in place of valgrind's."""
 
-    def _count(self, libraries: dict[str, Path], trees_of: Path | None) -> tuple[Path, CountRecord]:
+    def _count(self, libraries: dict[str, Path], trees_of: CountRun | None) -> CountRun:
         of = OfOperation("", "operation", "owner", {name: counted(name) for name in libraries})
         record = CountRecord("", "", "rocksdb", {}, [0], [CountedArm(n, "", {}) for n in libraries], {"get": of})
         directory = self.out / f"{len(list(self.out.iterdir()))}-count-{'-'.join(libraries)}"
         directory.mkdir()
-        write_count(directory, record)
+        study = CountRun(directory, record)
+        study.save()
         assert (trees_of is None) == (len(libraries) == 2)
-        return directory, record
+        return study
 
 
 def search(out: Path, category: str = "") -> Given:

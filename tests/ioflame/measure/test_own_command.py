@@ -99,7 +99,7 @@ def test_make_hands_over_a_command_line_in_one_word(bench: Path) -> None:
 
 def test_what_is_added_is_said_and_kept(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = checked_command([str(bench), "--benchmarks=readrandom", "--report_file=own.csv"])
-    home = CommandRun.create(bench.parent / "runs", command.program, "0", list(command.argv))
+    home = CommandRun.begin(bench.parent / "runs", command.program, "0", list(command.argv))
     added, report = added_words(command, home, Reporter(), untouched=False, counted=False)
     assert added == ["--report_interval_seconds=1", "--histogram"] and report == bench.parent / "own.csv"
     assert "added to the command: --report_interval_seconds=1 --histogram" in capsys.readouterr().err
@@ -115,7 +115,7 @@ def test_under_another_user_no_report_is_added_that_it_could_not_write(
 ) -> None:
     (bench.parent / "sudo").symlink_to(shutil.which("env") or "/usr/bin/env")
     monkeypatch.setenv("PATH", f"{bench.parent}:/usr/bin:/bin")
-    home = CommandRun.create(bench.parent / "runs", "db_bench", "0", [])
+    home = CommandRun.begin(bench.parent / "runs", "db_bench", "0", [])
     root = checked_command(["sudo", str(bench), "--benchmarks=readrandom"])
     assert added_words(root, home, Reporter(), untouched=False, counted=False)[1] is not None
     other = checked_command(["sudo", "-u", "nobody", str(bench), "--benchmarks=readrandom"])
@@ -257,7 +257,7 @@ def watched(out: Path, *argv: str) -> WatchedCommand:
         frequency=999, callgraph="fp", collect=(), asked_to_collect=False, device=None, budget=None, period=0.0,
         redact=False, out=out, quiet=True,
     )  # fmt: skip
-    home = CommandRun.create(out, command.program, "0", list(command.argv))
+    home = CommandRun.begin(out, command.program, "0", list(command.argv))
     options = CommandOptions(command, [], None, None, None, False, None, attach)
     found = WatchedCommand(options, home, PLAN, Reporter(quiet=True))
     found.start_and_watch()
@@ -305,7 +305,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def added(command: StartedCommand, place: Path, *, untouched: bool = False, counted: bool = False) -> list[str]:
-    home = CommandRun.create(place / "runs", command.program, "0", list(command.argv))
+    home = CommandRun.begin(place / "runs", command.program, "0", list(command.argv))
     words, report = added_words(command, home, Reporter(), untouched=untouched, counted=counted)
     assert report is None
     return command_line(command, words, read=not (untouched or counted))

@@ -16,21 +16,22 @@ from collectors.perf import Plan
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun
 from ground.results.checks import Verdict
-from ground.results.resumable import ResumableRun
 from ground.results.run import Run, open_run
+from ground.results.study import StudyRun
 from ground.system.observer import NullObserver
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import add_profile_arguments, profile_options
 from ioflame.measure.alone import watch
 from ioflame.measure.bisect.compared import check_symptom
-from ioflame.measure.cell_command import command_step
-from ioflame.measure.cell_plan import CellsJob
 from ioflame.measure.compare.arm_process import padding
-from ioflame.measure.compare.options import AskedArm, CompareOptions
-from ioflame.measure.estimate import plan_lines, step_seconds
+from ioflame.measure.compare.arms import AskedArm, CompareOptions
+from ioflame.measure.experiment.conduct import identity
+from ioflame.measure.experiment.job import CellsJob, step_seconds
+from ioflame.measure.experiment.steps import command_step
 from ioflame.measure.job import cache_of, describe_tree
 from ioflame.measure.recorded import commands_of, recorded
+from ioflame.measure.study import refuse_equal, refuse_others, step
 from ioflame.measure.sweep import check_swept, offered_of
 from tests.ioflame.asked import options
 from tests.records import run_record
@@ -127,15 +128,28 @@ def test_what_fails_leaves_in_the_record_what_was_started_and_why_it_ended(tmp_p
     assert open_run(run.directory).record == found
 
 
+def job_of(cell: Cell, scale: CellScale, out: Path = Path("runs")) -> CellsJob:
+    parser = argparse.ArgumentParser()
+    add_profile_arguments(parser)
+    options = profile_options(parser.parse_args([f"--out={out}", "--scale=smoke"]))
+    cells = Cells(about="", shows="", cannot="", columns=[], holds=[], cells=[cell], scale={"smoke": scale})
+    plan = Plan("cpu-clock", 999, "system", "fp", ())
+    return CellsJob(options, cells, engine_named("rocksdb"), {}, 1_000_000, 1, out, plan, {})
+
+
 def test_an_experiment_says_what_it_will_take_before_it_begins() -> None:
     engine, shape = engine_named("rocksdb"), DatabaseShape(1_000_000)
-    assert step_seconds(engine, "baseline", "fio", shape, 600, 120, 1) == 62
-    measured = step_seconds(engine, "measure", "readrandom", shape, 10, 60, 2)
-    assert measured == step_seconds(engine, "measure", "readrandom", shape, 10, 60, 1) + 20
-    load = step_seconds(engine, "prepare", "load", shape, 10, 60, 1)
-    assert step_seconds(engine, "prepare", "load", DatabaseShape(2_000_000), 10, 60, 1) > load
-    steps = [("prepare", "load"), ("measure", "readrandom"), ("measure", "fwdrange")]
-    first, second = plan_lines(engine, steps, shape, 64 << 20, 10, 60)
+    scale = CellScale("", duration=10, warmup=60)
+    longer, two = (
+        CellScale("", duration=600, warmup=120),
+        CellScale("", duration=10, warmup=60, collect=("perf", "pmp")),
+    )
+    assert step_seconds(engine, "baseline", "fio", shape, longer) == 62
+    measured = step_seconds(engine, "measure", "readrandom", shape, two)
+    assert measured == step_seconds(engine, "measure", "readrandom", shape, scale) + 20
+    load = step_seconds(engine, "prepare", "load", shape, scale)
+    assert step_seconds(engine, "prepare", "load", DatabaseShape(2_000_000), scale) > load
+    first, second = job_of(Cell(name="x", steps=["load", "readrandom", "fwdrange"]), scale).estimate()
     assert first.startswith("3 steps, about") and "1 prepare" in first and "2 measure" in first
     assert "1,000,000 keys" in second.replace("1M", "1,000,000") and "windows of 10 s after at most 60 s" in second
 
@@ -161,7 +175,7 @@ def test_a_search_is_for_a_figure_or_a_category(symptom: str) -> None:
         check_symptom("category:")
 
 
-class Going(ResumableRun[dict[str, int]]):
+class Going(StudyRun[dict[str, int]]):
     file = "going.json"
     form = dict[str, int]
     what = "a test"
@@ -187,6 +201,34 @@ def test_what_was_begun_goes_on_where_its_record_is(tmp_path: Path) -> None:
     (begun.directory / "going.json").write_text("{")
     with pytest.raises(MeasurementError):
         Going.open(begun.directory)
+
+
+def test_arms_of_one_identity_are_refused() -> None:
+    refuse_equal({"a": ("bits", {"x": "1"}), "b": ("bits", {"x": "2"})}, "")
+    with pytest.raises(UsageError, match="arms a and c are the same"):
+        refuse_equal({"a": ("bits", {}), "b": ("others", {}), "c": ("bits", {})}, "--null a")
+
+
+def test_what_differs_from_what_was_begun_is_named(tmp_path: Path) -> None:
+    def identity_of(threads: str, *cells: str, out: str = "runs") -> dict[str, object]:
+        runs = [CellOutcome(cell, turn, asked="1f") for cell in cells for turn in (1, 2)]
+        return identity(CellsRecord("mine", "now", 100, {"threads": threads, "out": out}, {}, {"engine": "7"}, runs))
+
+    refuse_others(tmp_path, identity_of("1", "a"), identity_of("1", "a", out="elsewhere"))
+    with pytest.raises(UsageError) as refused:
+        refuse_others(tmp_path, identity_of("1", "a"), identity_of("2", "a", "b"))
+    says = "threads: 1 then, 2 now; runs of b: not given then, 2 now; steps of b: not given then, 1f now"
+    assert refused.value.what == f"{tmp_path} was begun with something else: {says}"
+
+
+def test_a_step_is_on_record_however_it_ends(tmp_path: Path) -> None:
+    outcome = CellOutcome("a", 1)
+    study = CellsRun.create(tmp_path, CellsRecord("mine", "now", 1, {}, {}, {}, [outcome]))
+    with pytest.raises(MeasurementError), step(study, outcome):
+        outcome.why = "it failed"
+        raise MeasurementError("it failed")
+    (kept,) = CellsRun.open(study.directory).record.runs
+    assert kept.why == "it failed" and kept.seconds == outcome.seconds > 0
 
 
 LATENCY = {"p50": 100.0, "p75": 110.0, "p99": 700.0, "p99_9": 1700.0, "max": 2400.0}
@@ -232,13 +274,8 @@ def test_a_workload_that_only_writes_is_refused(workload: str) -> None:
 def test_a_command_that_fails_or_is_too_short_is_a_failed_cell(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], script: str, says: str
 ) -> None:
-    parser = argparse.ArgumentParser()
-    add_profile_arguments(parser)
-    options = profile_options(parser.parse_args([f"--out={tmp_path}", "--scale=smoke"]))
     cell = Cell(name="x", command=f"bash -c '{script}'")
-    cells = Cells(about="", shows="", cannot="", columns=[], holds=[], cells=[cell], scale={"smoke": CellScale("s")})
-    plan = Plan("cpu-clock", 999, "system", "fp", ())
-    job = CellsJob(options, cells, engine_named("rocksdb"), {}, 1, 1, tmp_path, plan, {})
+    job = job_of(cell, CellScale("s"), tmp_path)
     going = CellsRun.create(tmp_path / "out", CellsRecord("mine", "now", 1, {}, {}, {}, []))
     log = going.directory / "x.log"
     with pytest.raises(MeasurementError, match=says):

@@ -9,7 +9,7 @@ import pytest
 from ground.errors import UsageError
 from ground.results import counted as results
 from ground.results.counted import Category, Counted, CountedArm, CountRecord, Event, OfOperation
-from ioflame.measure.count.baseline import with_baseline
+from ioflame.measure.count.plan import with_baseline
 from ioflame.present.counted import failures, write_pages
 from viz.counted_view import NOT_COUNTED, Block, CountView, OperationView, change, figure
 from viz.export.counted_table import render_count_markdown
@@ -46,13 +46,13 @@ def test_a_table_has_every_arm_and_its_change(tmp_path: Path) -> None:
     assert "none: not counted; RocksDB has it since 7.3.1" in shown and NOT_COUNTED in " ".join(shown.split())
     assert "system calls" not in shown
     assert (tmp_path / "summary.txt").read_text().startswith("Instructions, counted by callgrind (valgrind 3.19.0)")
-    assert results.read_count(tmp_path).operations["get"].arms["new"] == counted(1100)
+    assert results.CountRun.open(tmp_path).record.operations["get"].arms["new"] == counted(1100)
     # From three arms on there is a curve, of those that were counted.
     assert "Instructions relative to old" in (tmp_path / "report.html").read_text()
 
 
 def test_a_baseline_is_the_first_arm_and_is_held_to_no_limit(tmp_path: Path) -> None:
-    results.write_count(tmp_path, record(old=counted(1000), other=counted(5)))
+    results.CountRun(tmp_path, record(old=counted(1000), other=counted(5))).save()
     now = record(new=counted(1100))
     base = with_baseline(tmp_path, now)
     assert base.other_trees(now) == []
@@ -69,14 +69,14 @@ def test_a_baseline_is_the_first_arm_and_is_held_to_no_limit(tmp_path: Path) -> 
 
 
 def test_a_baseline_that_depends_on_something_else_is_refused(tmp_path: Path) -> None:
-    results.write_count(tmp_path, record(old=counted(1000)))
+    results.CountRun(tmp_path, record(old=counted(1000))).save()
     now = record(new=counted(1000))
     now.depends_on["libc"] = "c"
-    with pytest.raises(UsageError, match="was counted with another libc a, now c"):
+    with pytest.raises(UsageError, match="was counted with something else: libc: a then, c now"):
         with_baseline(tmp_path, now)
     now.depends_on["libc"] = "a"
     now.paddings.append(2064)
-    with pytest.raises(UsageError, match="another paddings"):
+    with pytest.raises(UsageError, match="paddings: "):
         with_baseline(tmp_path, now)
 
 

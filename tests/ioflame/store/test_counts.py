@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ground.results.counted import Counted, CountedArm, CountRecord, Event, OfOperation, write_count
+from ground.results.counted import Counted, CountedArm, CountRecord, CountRun, Event, OfOperation
 from ground.results.store.database import Store
 from ioflame import cli
 from ioflame.store.add import add_to_store
@@ -31,7 +31,7 @@ def directory_of(place: Path, values: tuple[float, ...] = GET) -> Path:
     place.mkdir()
     depends_on = {"valgrind": "3.19.0"}
     record = CountRecord("0.1", "2026-11-26T20:00:00+0000", "rocksdb", depends_on, [0, 1024, 2064], arms, operations)
-    write_count(place, record)
+    CountRun(place, record).save()
     return place
 
 

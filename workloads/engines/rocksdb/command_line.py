@@ -91,6 +91,11 @@ class BenchCommand:
         return found
 
     @property
+    def meant_flags(self) -> dict[str, str]:
+        """By name, whatever their order and spelling, but for those that a comparison sets for every process."""
+        return {name: _meant(value) for name, value in sorted(self.flags.items()) if name not in _set_for_each()}
+
+    @property
     def threads(self) -> int:
         return self._number("threads", 1)
 
@@ -278,10 +283,9 @@ def _flags(words: Sequence[str], place: Path, files: int) -> Iterator[tuple[str,
 def differing_flags(commands: Sequence[BenchCommand]) -> dict[str, list[str]]:
     """Flags whose values differ, whatever their order and spelling: the value in each command; "-" where not given."""
     found = {}
-    for name in sorted({name for one in commands for name in one.flags} - _set_for_each()):
-        values = [one.flags.get(name) for one in commands]
-        if len({None if value is None else _meant(value) for value in values}) > 1:
-            found[f"--{name}"] = ["-" if value is None else value for value in values]
+    for name in sorted({name for one in commands for name in one.meant_flags}):
+        if len({one.meant_flags.get(name) for one in commands}) > 1:
+            found[f"--{name}"] = [one.flags.get(name, "-") for one in commands]
     return found
 
 

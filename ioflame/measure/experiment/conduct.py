@@ -6,52 +6,47 @@ import itertools
 import os
 import shutil
 import time
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
-from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.errors import IoflameError, MeasurementError
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun
-from ground.settings import Setting
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.measure.baseline import read_by_children
-from ioflame.measure.cell_command import command_step
-from ioflame.measure.cell_plan import CellsJob, database_of, loads, workload_job
-from ioflame.measure.cell_steps import baseline_step, measure_step
+from ioflame.measure.experiment.job import CellsJob, database_of, loads, workload_job
+from ioflame.measure.experiment.steps import baseline_step, command_step, measure_step, read_by_children
 from ioflame.measure.jobs import job_figures
+from ioflame.measure.study import step
 from workloads.cells import BASELINE, COMMAND, CellRun
 from workloads.database import Database, locked
 
 
-def conduct_cells(job: CellsJob, going: CellsRun, reporter: Reporter) -> None:
+def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:
     """Runs what is not done. A failed cell is noted with the reason, and the others continue; a full disk ends it."""
-    record = going.record
-    if job.told_beforehand:
+    record = study.record
+    if job.announced:
         for line in job.estimate({(one.cell, one.turn) for one in record.runs if one.status == "done"}):
             reporter.line(line)
     for number, (run, outcome) in enumerate(zip(job.plan(), record.runs, strict=True), start=1):
         if outcome.status in ("done", "left out"):
             continue
         reporter.line(f"run {number} of {len(record.runs)}: {run.cell.name}, round {run.round}")
-        begun = time.monotonic()
-        try:
-            outcome.figures, outcome.runs, outcome.amiss, outcome.baselines = {}, {}, [], []
-            outcome.commands = _one(job, run, outcome, going, reporter)
-            outcome.status, outcome.why = "done", ""
-        except MeasurementError as error:
-            outcome.status, outcome.why = "failed", error.what.splitlines()[0]
-            reporter.warn(f"{run.cell.name}: {error.what}")
-        except IoflameError as error:
-            outcome.status, outcome.why = "failed", error.what.splitlines()[0]
-            raise
-        finally:
-            outcome.seconds = time.monotonic() - begun
-            going.save()
+        with step(study, outcome):
+            try:
+                outcome.figures, outcome.runs, outcome.amiss, outcome.baselines = {}, {}, [], []
+                outcome.commands = _run(job, run, outcome, study, reporter)
+                outcome.status, outcome.why = "done", ""
+            except IoflameError as error:
+                outcome.status, outcome.why = "failed", error.what.splitlines()[0]
+                if not isinstance(error, MeasurementError):
+                    raise
+                reporter.warn(f"{run.cell.name}: {error.what}")
 
 
-def _one(job: CellsJob, run: CellRun, outcome: CellOutcome, going: CellsRun, reporter: Reporter) -> list[list[str]]:
+def _run(job: CellsJob, run: CellRun, outcome: CellOutcome, study: CellsRun, reporter: Reporter) -> list[list[str]]:
     """Runs the steps of a cell, its figures go into the outcome, each called after its step; its command lines."""
-    directory, engine, out = job.directory(run.cell), job.engine_of(run.cell), going.directory
+    directory, engine, out = job.directory(run.cell), job.engine_of(run.cell), study.directory
     written = 0.0
     # A grown database is the whole experiment's, and locked as long.
     with nullcontext() if job.grows else locked(directory), Children() as children:
@@ -62,17 +57,17 @@ def _one(job: CellsJob, run: CellRun, outcome: CellOutcome, going: CellsRun, rep
                 log, begun = out / f"{run.cell.name}-{run.turn}-{step}.log", time.time()
                 before = read_by_children()
                 if step == COMMAND:
-                    found, argv = command_step(job, run, outcome, going, log, reporter)
+                    found, argv = command_step(job, run, outcome, study, log, reporter)
                     outcome.figures |= {f"{at}.{name}": value for at in (step, "last") for name, value in found.items()}
                     return [argv]
                 if step == BASELINE:
                     read = workload_job(job, run, database, engine.about.block_reads)
                     name = f"{run.cell.name}-{run.turn}-{step}-{len(outcome.baselines) + 1}"
-                    outcome.figures |= baseline_step(read, database, name, outcome, going, children, reporter)
+                    outcome.figures |= baseline_step(read, database, name, outcome, study, children, reporter)
                     continue
                 if step in engine.workloads():
                     own = measure_step(workload_job(job, run, database, step), database, _run_name(out, run, step),
-                                       run.cell.levels, outcome, going.record.callgraphs, reporter)  # fmt: skip
+                                       run.cell.levels, outcome, study.record.callgraphs, reporter)  # fmt: skip
                 elif loads(engine, step):
                     text = database.load(children, reporter, log, step)
                     own = engine.figures(text, step, directory)
@@ -135,41 +130,13 @@ def _keep_own_log(name: str, directory: Path, to: Path) -> None:
         shutil.copyfile(directory / name, to)
 
 
-# Options that may differ when an experiment is resumed: they change no figure.
-_FREE = ("out", "quiet")
-# Of what differs; of another build all hashes do, and of several each build.
-_MOST_NAMED = 4
-
-
-def refuse_others(going: CellsRun, now: CellsRecord) -> None:
-    """UsageError where what is still to do cannot be put into one table with what is done."""
-    then = going.record
-    if [(r.cell, r.turn) for r in then.runs] != [(r.cell, r.turn) for r in now.runs] or then.num_keys != now.num_keys:
-        raise UsageError(
-            f"{going.directory} was laid out with other cells, repeats or keys",
-            means="its cells and these cannot be put into one table",
-            mend=f"the same experiment, {Setting.SCALE}, {Setting.REPEATS} and {Setting.NUM_KEYS} as then, or "
-            "leave --resume out",
-        )
-    changed = [r.cell for r, other in zip(then.runs, now.runs, strict=True) if r.asked and r.asked != other.asked]
-    if changed:
-        raise UsageError(
-            f"{going.directory} was begun with other commands, flags or steps of {', '.join(dict.fromkeys(changed))}",
-            means="the experiment's file was changed: its cells and these cannot be put into one table",
-            mend="the file as it was then, or leave --resume out",
-        )
-    told, asked = (
-        {**one.options, **one.tools}
-        | {f"{fact} of {name}": value for name, facts in one.builds.items() for fact, value in facts.items()}
-        for one in (then, now)
-    )
-    differing = sorted(n for n in told.keys() | asked.keys() if n not in _FREE and told.get(n) != asked.get(n))
-    if differing:
-        first = differing[:_MOST_NAMED]
-        named = "; ".join(f"{n}: {told.get(n, 'not given')} then, {asked.get(n, 'not given')} now" for n in first)
-        named += f"; and {len(differing) - len(first)} more" * (len(differing) > len(first))
-        raise UsageError(
-            f"{going.directory} was measured with another build or other options: {named}",
-            means="its cells and these cannot be put into one table",
-            mend=f"the same options and {Setting.DB_BENCH} as then, or leave --resume out",
-        )
+def identity(record: CellsRecord) -> dict[str, object]:
+    """What has to be the same of what is done and what is still to do: they are in one table."""
+    return {
+        "keys": record.num_keys,
+        **{f"runs of {cell}": number for cell, number in Counter(run.cell for run in record.runs).items()},
+        **{f"steps of {run.cell}": run.asked for run in record.runs},
+        **record.options,
+        **record.tools,
+        **{f"{fact} of {name}": value for name, facts in record.builds.items() for fact, value in facts.items()},
+    }

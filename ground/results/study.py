@@ -1,4 +1,4 @@
-"""Directories that hold a record of what was asked and what of it is done, so that `--resume` can continue it."""
+"""The directory of a study: its record says what was asked and what of it is measured, step by step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _Record = TypeVar("_Record")
 
 
-class ResumableRun(Generic[_Record]):
-    """One such directory. file: of the record; form: its type, with its schema as a default; what: it is, in words"""
+class StudyRun(Generic[_Record]):
+    """file: of the record; form: its type, with its schema as a default; what: it is, in words"""
 
     file: ClassVar[str]
     form: ClassVar[type[Any]]
@@ -39,18 +39,18 @@ class ResumableRun(Generic[_Record]):
         return run
 
     @classmethod
-    def open(cls, directory: Path) -> Self:
-        """UsageError when there is none in `directory`, MeasurementError when its record is broken."""
-        path = directory / cls.file
+    def open(cls, path: Path) -> Self:
+        """Of its directory, or of the file in it. UsageError when there is none, MeasurementError when it is broken."""
+        file = path if path.is_file() else path / cls.file
         try:
-            path.stat()
+            file.stat()
         except OSError as error:
             raise UsageError(
-                f"{path} cannot be read: {error.strerror}",
-                means=f"{directory} is no directory of {cls.what}",
-                mend="--resume <the directory that it was begun in>",
+                f"{file} cannot be read: {error.strerror}",
+                means=f"{path} is no directory of {cls.what}",
+                mend="<the directory that it was made in>",
             ) from None
-        return cls(directory, read_json(path, cls.form, f"the record of {cls.what}"))
+        return cls(file.parent, read_json(file, cls.form, f"the record of {cls.what}"))
 
     @classmethod
     def is_in(cls, directory: Path) -> bool:

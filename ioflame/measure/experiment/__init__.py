@@ -1,0 +1,1 @@
+"""An experiment of cells: from its file to a job, and its steps, cell by cell."""

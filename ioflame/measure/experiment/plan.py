@@ -1,0 +1,193 @@
+"""From the file of an experiment to a job that can be run here: everything that can be refused is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from msgspec import structs
+
+from collectors.counters import device_of
+from collectors.perf import plan_recording
+from folding.stackfold import stackfold_binary
+from ground.errors import HostError, UsageError
+from ground.results.run import check_writable
+from ground.settings import Setting
+from ground.system.memory_limit import limited_memory
+from ground.system.process import tool_path
+from ground.text.progress import Reporter
+from ground.text.units import format_bytes
+from ioflame.analysis.cells import PROOFS
+from ioflame.measure.builds import named_builds
+from ioflame.measure.experiment.job import CellsJob, command_of, commanded, driver
+from ioflame.measure.job import Planned, planned, resolve
+from ioflame.measure.options import ProfileOptions
+from ioflame.measure.own_command.command_words import checked_command
+from workloads.build import EngineBuild
+from workloads.cells import BASELINE, COMMAND, Cells, CellScale
+from workloads.checks import existing, free_bytes
+from workloads.database import is_loaded
+from workloads.engine import Engine
+from workloads.experiment import own_definitions, read_cells
+from workloads.libraries import asked_libraries
+from workloads.registry import engine_named
+
+# Of the data of a cell: the files, what a compaction holds twice, and what is left to others.
+_SPARE = 1 << 30
+
+
+def resolve_cells(
+    name: str, options: ProfileOptions, engine: Engine, rounds: int | None, users: Sequence[int] = (1,),
+    reporter: Reporter | None = None,
+) -> CellsJob:  # fmt: skip
+    """UsageError, HostError for what no host could run; nothing is started or written but a look at the client.
+
+    users: threads of each cell, where the file has no scale; such a one is held against this host for a `reporter`
+    """
+    cells = read_cells(name, engine, tuple(PROOFS))
+    place = options.db_dir or Path("db").absolute() / f"{engine.name}-{cells.name}"
+    notes: list[str] = []
+    if cells.scale:
+        _refuse_what_cells_have(options)
+    else:
+        options = _with_perf(options)
+        if options.library is not None:
+            # One tree is grown for all, by the first.
+            options = replace(options, library=asked_libraries(engine.releases(), [options.library])[0].what)
+        plan = resolve(options, reporter, cells.name, engine) if reporter else planned(options, cells.name, engine)
+        cells, place = _as_profile(cells, plan).of_users(users), plan.db_dir
+        notes = [f"{plan.configuration.name}: {plan.configuration.about}", *plan.sizing.notes]
+    if options.scale not in cells.scale:
+        raise UsageError(
+            f"{Setting.SCALE.to(options.scale)} is not known to {cells.name}", means="nothing was started",
+            mend=Setting.SCALE.to("|".join(cells.scale)),
+        )  # fmt: skip
+    scale = cells.scale[options.scale]
+    _refuse_library(cells, options)
+    own = own_engines(name, cells, options)
+    if cells.engines:
+        builds = {cell.engine: own[driver(cell)][1] for cell in cells.cells}
+        cells = cells.at(options.scale)
+        engine = own[driver(cells.cells[0])][0]
+    else:
+        builds = named_builds(engine, options.db_bench, options.library, reporter)
+        # A single build needs no name.
+        builds = builds if len(builds) > 1 else {"": next(iter(builds.values()))}
+        cells = cells.at(options.scale).of_builds(list(builds))
+    if cells.layout.database == "grown" and len(builds) > 1:
+        raise UsageError(f"{cells.name} has one tree, which one build makes", mend=Setting.DB_BENCH.to("<one client>"))
+    measures = any(step in (*engine.workloads(), COMMAND) for cell in cells.cells for step in cells.steps_of(cell))
+    recording = None
+    if measures:
+        stackfold_binary()
+        recording = plan_recording(options.event, options.frequency, options.callgraph)
+    keys = scale.num_keys if cells.layout.database == "grown" else options.num_keys or scale.num_keys
+    job = CellsJob(options, cells, engine, builds, keys, rounds or scale.rounds, place, recording, own, notes)
+    _check_commands(cells, builds)
+    for run in cells.runs(1):
+        # A flag that the client lacks is refused now, and not in the middle.
+        for step in commanded(job, run.cell) if not job.without(run.cell) else ():
+            command_of(job, run, place, step)
+    return job
+
+
+def own_engines(name: str, cells: Cells, options: ProfileOptions) -> dict[tuple[str, str], tuple[Engine, EngineBuild]]:
+    """Of cells that name an engine or a client. UsageError for a step that an engine does not have."""
+    found = {}
+    for cell in cells.cells:
+        if any(driver(cell)) and driver(cell) not in found:
+            engine = engine_named(cell.engine or options.engine, own_definitions(name), cell.client or None)
+            found[driver(cell)] = (
+                engine,
+                engine.inspect(engine.find_binary(None if engine.by_our_client else options.db_bench)),
+            )
+            lacking = [step for step in cells.steps_of(cell) if step not in {**engine.steps(), **engine.workloads()}]
+            if lacking:
+                raise UsageError(f"{cells.name}: {engine.name} has no step {lacking[0]}", means="nothing was started")
+    return found
+
+
+def _check_commands(cells: Cells, builds: Mapping[str, EngineBuild]) -> None:
+    """UsageError for a command that cannot be started, or where several builds would run the same."""
+    for cell in (cell for cell in cells.cells if cell.command):
+        checked_command([cell.command])
+        if len(builds) > 1:
+            raise UsageError(
+                f"cell {cell.name} is a command, which names its own program",
+                means=f"each of {len(builds)} builds would run the same; nothing was started",
+                mend="a cell for each program",
+            )
+
+
+def _refuse_library(cells: Cells, options: ProfileOptions) -> None:
+    """UsageError where cells name the engines or clients that they are run with."""
+    if options.library is not None and any(any(driver(cell)) for cell in cells.cells):
+        raise UsageError(
+            f"{Setting.ROCKSDB.to(options.library)} has no effect on {cells.name}, whose cells name their own clients",
+            means="nothing was started",
+            mend=f"leave {Setting.ROCKSDB} out, or another experiment of `ioflame list`",
+        )
+
+
+def _as_profile(cells: Cells, plan: Planned) -> Cells:
+    """With the scale, the options and the configuration of `ioflame profile`."""
+    limit = plan.options.memory_limit
+    scale = CellScale(plan.scale.about, plan.sizing.shape.num_keys, 1, plan.sizing.cache_size, limit or 0,
+                      plan.duration, plan.scale.warmup, plan.collect)  # fmt: skip
+    every = [
+        structs.replace(cell, configuration=cell.configuration or plan.configuration.name, limited=limit is not None)
+        for cell in cells.cells
+    ]
+    layout = structs.replace(cells.layout, block_align=plan.configuration.block_align)
+    return structs.replace(cells, cells=every, layout=layout, scale={plan.options.scale: scale})
+
+
+def _with_perf(options: ProfileOptions) -> ProfileOptions:
+    """The options where the scales are a profile's. UsageError for those that the steps name themselves."""
+    if options.threads != 1:
+        raise UsageError(
+            f"{Setting.THREADS.to(options.threads)} has no effect on an experiment whose cells run with each number of "
+            f"{Setting.USERS}",
+            means="nothing was started",
+            mend=Setting.USERS.to(options.threads),
+        )
+    if options.workload != next(iter(engine_named(options.engine).workloads())):
+        raise UsageError(
+            f"{Setting.WORKLOAD.to(options.workload)} has no effect on an experiment, whose steps name their own",
+            means="nothing was started",
+            mend=f"leave {Setting.WORKLOAD} out, or name another experiment of `ioflame list`",
+        )
+    # The tables are of perf's shares; what else watches is for who asks for it, at the price of its windows.
+    return replace(options, collect=tuple(dict.fromkeys(("perf", *(options.collect or ())))))
+
+
+def _refuse_what_cells_have(options: ProfileOptions) -> None:
+    for name in ("DURATION", "CACHE_SIZE", "COLLECT", "MEMORY_LIMIT"):
+        if getattr(options, name.lower()) is not None:
+            raise UsageError(
+                f"{name} has no effect on an experiment of cells, whose file has what each runs with",
+                means="nothing was started",
+                mend=f"leave {name} out, or change a copy of the experiment's file",
+            )
+
+
+def check_host(job: CellsJob) -> None:
+    """HostError where this host lets nobody limit memory or lacks the disk; UsageError where OUT cannot be written."""
+    cells, place = job.cells, job.place
+    if any(BASELINE in cells.steps_of(cell) for cell in cells.cells):
+        tool_path("fio", "fio")
+    if any(cell.limited for cell in cells.cells):
+        with limited_memory(job.scale.memory_limit):
+            pass
+    needed = max(cells.shape(run.cell, job.num_keys).disk_bytes for run in cells.runs(1)) + _SPARE
+    there = job.shares and is_loaded(job.directory(cells.cells[0]))
+    if cells.layout.database != "none" and not there and free_bytes(place) < needed:
+        raise HostError(
+            f"a cell needs {format_bytes(needed)} of disk; {format_bytes(free_bytes(place))} are free for {place}",
+            means="its load would fill the disk; nothing was started",
+            mend=f"{Setting.SCALE.to('smoke')}, a smaller {Setting.NUM_KEYS}, or "
+            + Setting.DB_DIR.to("<a larger disk>"),
+        )
+    device_of(existing(place))
+    check_writable(job.options.out)

@@ -1,0 +1,68 @@
+"""What all studies have in common: arms that differ, a record that is resumed as it was begun, steps that are kept."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from ground.errors import UsageError
+from ground.results.study import StudyRun
+
+# Options that change no figure.
+_FREE = ("out", "quiet")
+# Of what differs; of another build all hashes do, and of several each build.
+_MOST_NAMED = 4
+
+
+def refuse_equal(arms: Mapping[str, object], mend: str) -> None:
+    """UsageError for two arms of one identity: artifact and settings, whatever their paths, order and spelling.
+
+    arms: the identity of each, by name
+    """
+    known: dict[str, str] = {}
+    for name, identity in arms.items():
+        other = known.setdefault(repr(identity), name)
+        if other != name:
+            raise UsageError(
+                f"arms {other} and {name} are the same: the same bits with the same settings",
+                means="there is no difference to be found; nothing was started",
+                mend=mend,
+            )
+
+
+def differing(then: Mapping[str, object], now: Mapping[str, object]) -> str:
+    """`duration: 2 then, 4 now; ...`: what of two identities is not the same; "" where nothing is."""
+    names = [n for n in {**then, **now} if n.partition(" of ")[0] not in _FREE and then.get(n) != now.get(n)]
+    first = names[:_MOST_NAMED]
+    more = f"; and {len(names) - len(first)} more" * (len(names) > len(first))
+    return "; ".join(f"{n}: {then.get(n, 'not given')} then, {now.get(n, 'not given')} now" for n in first) + more
+
+
+def refuse_others(directory: Path, then: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """UsageError where what is still to do of the study in `directory` would not belong to what is done."""
+    if words := differing(then, now):
+        raise UsageError(
+            f"{directory} was begun with something else: {words}",
+            means="what is measured and what is still to do cannot be put together",
+            mend="the same command, files and builds as then, or leave --resume out",
+        )
+
+
+class Timed(Protocol):
+    """A part of a record that says how long it took."""
+
+    seconds: float
+
+
+@contextlib.contextmanager
+def step(study: StudyRun[Any], timed: Timed) -> Iterator[None]:
+    """A step of the study: however it ends, how long it took and what is on record by then are kept."""
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        timed.seconds = time.monotonic() - begun
+        study.save()
