@@ -42,8 +42,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.present.cell_builds": _CELLS,
     "ioflame.present.cell_seconds": _CELLS,
     "ioflame.present.comparison_page": _CELLS,
-    "ioflame.stages.cell_table": _CELLS,
-    "ioflame.stages.comparison_budget": _CELLS,
     "ioflame.store.fleet": _STORE,
     "ioflame.store.imports": _STORE,
     "viz.cell_tables": _CELLS,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import os
 import shlex
 import time
 from collections.abc import Callable
@@ -26,9 +25,8 @@ from ioflame import __version__
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, kept
 from ioflame.measure.bisect.builds import Builds, commits_between, listed_arms
-from ioflame.measure.bisect.compared import Compared, check_symptom
+from ioflame.measure.bisect.compared import Compared, CountedSearch, check_symptom, counted_symptom
 from ioflame.measure.bisect.conduct import Measuring, search
-from ioflame.measure.bisect.counted import CountedSearch, counted_symptom
 from ioflame.measure.compare.arms import AskedArm, CompareOptions
 from ioflame.measure.count.plan import CountOptions, check_installed
 from ioflame.measure.study import refuse_others
@@ -104,8 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     measuring: Measuring = Compared(_asked(arguments), template, going.record.symptom, going.directory, reporter)
     if symptom is not None:
-        cpus = len(os.sched_getaffinity(0))
-        options = CountOptions(arguments.engine, None, None, [], ALLOCATORS[0], _REPEATS, cpus, going.directory)
+        options = CountOptions(arguments.engine, repeats=_REPEATS)
         measuring = CountedSearch(options, symptom, going.directory, reporter)
     with interruptible():
         try:

@@ -48,6 +48,7 @@ from ioflame.measure.compare.own_commands import differing_between, workload_of
 from ioflame.measure.compare.resolve import resolve_arms
 from ioflame.measure.count.plan import PlannedCount, check_installed
 from ioflame.measure.own_command.command_words import program_place
+from ioflame.measure.study import refuse_idle
 from ioflame.present.comparison_page import counts_beside, unwatched, write_comparison_page
 from ioflame.present.comparison_tables import tables_of
 from ioflame.stages.comparison import plans_of, verdicts_of
@@ -204,8 +205,7 @@ def _beside(comparisons: Sequence[ComparisonRun], arguments: argparse.Namespace)
 
 
 def _plan(record: Comparison) -> int:
-    plans = [(one.metric, one.variances, one.seen, one.rows) for one in plans_of(record)]
-    print(plan_text(record, plans, terminal_width(sys.stdout)))
+    print(plan_text(record, plans_of(record), terminal_width(sys.stdout)))
     return EXIT_OK
 
 
@@ -331,15 +331,9 @@ def _is_there(path: str) -> bool:
 
 def _command_arm(arguments: argparse.Namespace, name: str, variables: list[str], words: list[str]) -> AskedArm:
     """A whole command line. UsageError where what it runs, or what else was asked for, is not to be compared."""
-    said = [one for one in _IN_THE_COMMAND if getattr(arguments, one)]
-    said += ["threads"] * (arguments.threads != "1") + ["engine"] * (arguments.engine != DEFAULT_ENGINE)
-    if said:
-        option = said[0].replace("_", "-")
-        raise UsageError(
-            f"--{option}: arm {name} is a whole command line, which says it itself",
-            means="nothing was started",
-            mend=f"leave --{option} out",
-        )
+    said = {f"--{one.replace('_', '-')}": getattr(arguments, one) for one in _IN_THE_COMMAND}
+    said |= {"--threads": arguments.threads != "1", "--engine": arguments.engine != DEFAULT_ENGINE}
+    refuse_idle(said, f"arm {name}, whose command line says it itself")
     if arguments.schedule == "duet":
         raise UsageError(
             f"--schedule duet: arm {name} is a whole command line, whose reads may be of the device",

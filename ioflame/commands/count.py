@@ -8,7 +8,6 @@ within 0.01 %. So a change of a tenth of a percent is seen in a minute, on any h
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from pathlib import Path
@@ -28,7 +27,8 @@ from ioflame.commands.outcome import kept
 from ioflame.measure.count.command import PlannedCommand, count_command, planned_command
 from ioflame.measure.count.conduct import count
 from ioflame.measure.count.counters import BACKENDS
-from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned, with_baseline
+from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned_count, with_baseline
+from ioflame.measure.study import refuse_idle
 from ioflame.present.counted import failures, write_pages
 
 _EXAMPLES = """examples:
@@ -75,7 +75,6 @@ def add_parser(commands: Commands) -> None:
     add(
         "--jobs",
         type=within("--jobs", int, 1, 4096),
-        default=len(os.sched_getaffinity(0)),
         metavar="N",
         help="programs at once (default: one a CPU)",
     )
@@ -152,10 +151,9 @@ def _of_operations(arguments: argparse.Namespace, reporter: Reporter) -> Planned
         arguments.allocator,
         arguments.repeats,
         arguments.jobs,
-        arguments.out,
         arguments.by,
     )
-    return planned(options, reporter)
+    return planned_count(options, reporter)
 
 
 def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
@@ -165,13 +163,7 @@ def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
         "--by processor": arguments.by != "callgrind",
         str(Setting.ROCKSDB): libraries(arguments),
     }
-    for option, value in of_our_client.items():
-        if value:
-            raise UsageError(
-                f"{option} has no effect on a command, which is counted unchanged",
-                means="nothing was started",
-                mend=f"without {option}",
-            )
+    refuse_idle(of_our_client, "a command, which is counted unchanged")
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     return planned_command(words, arguments.per, arguments.engine, arguments.repeats)
 

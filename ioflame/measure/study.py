@@ -33,6 +33,15 @@ def refuse_equal(arms: Mapping[str, object], mend: str) -> None:
             )
 
 
+def refuse_idle(given: Mapping[str, object], what: str, mend: str = "") -> None:
+    """UsageError for an option that has a value and would change nothing of `what`."""
+    for option, value in given.items():
+        if value:
+            raise UsageError(
+                f"{option} has no effect on {what}", means="nothing was started", mend=mend or f"leave {option} out"
+            )
+
+
 def differing(then: Mapping[str, object], now: Mapping[str, object]) -> str:
     """`duration: 2 then, 4 now; ...`: what of two identities is not the same; "" where nothing is."""
     names = [n for n in {**then, **now} if n.partition(" of ")[0] not in _FREE and then.get(n) != now.get(n)]

@@ -10,7 +10,7 @@ from ground.results.record import RunRecord
 from ground.results.writes import columns
 from ioflame.analysis.bootstrap import Draws
 from ioflame.analysis.cell_draws import CellRuns, MeasuredRun, category_draws, changes_of, movement, pairs_of
-from ioflame.stages.cell_runs import SecondsOfCells
+from ioflame.stages.cells import SecondsOfCells
 from viz.breakdowns import Breakdown
 from viz.cell_tables import (
     baselines_table,

@@ -17,8 +17,7 @@ from ioflame.analysis.cell_draws import CellRuns
 from ioflame.present.cell_builds import breakdowns_of, compared_builds, stacked_builds
 from ioflame.present.cell_seconds import database_facts, report_tsv, tables_of
 from ioflame.present.published_curve import beside_published, published_ratios
-from ioflame.stages.cell_runs import measured_cells, seconds_of_cells
-from ioflame.stages.cell_table import Drawn, headings_of, judged, values_of
+from ioflame.stages.cells import Drawn, headings_of, judged, measured_cells, seconds_of_cells, values_of
 from viz.breakdowns import Breakdown
 from viz.experiment_view import ExperimentView, MadeRun, Spread
 from viz.export.relative_tables import render_relative_tsv

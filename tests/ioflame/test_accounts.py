@@ -16,8 +16,7 @@ from ground.system.atomic_files import write_json
 from ioflame.analysis.compare.verdict import Costs, VerdictRule
 from ioflame.analysis.jobs import job_costs
 from ioflame.stages.accounts import note_accounts
-from ioflame.stages.comparison import verdicts_of
-from ioflame.stages.comparison_accounts import accounts_of, observed_decisions
+from ioflame.stages.comparison import accounts_of, observed_decisions, verdicts_of
 from tests import background_jobs
 from tests.ioflame.store.stored import made_comparison
 from tests.records import run_record, window

@@ -25,7 +25,7 @@ from ioflame.analysis.cell_draws import CellRuns, MeasuredRun
 from ioflame.analysis.cells import PROOFS
 from ioflame.commands import experiment as command
 from ioflame.present.experiment_page import cells_text, cells_view
-from ioflame.stages.cell_runs import seconds_of_cells
+from ioflame.stages.cells import seconds_of_cells
 from tests.records import window
 from tests.viz.markup import text_of
 from tests.viz.runs import record

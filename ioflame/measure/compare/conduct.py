@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from collectors.repeatable import ALLOCATORS
 from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.comparison import BUILD, COMMAND_LINE, OF_A_BUILD, Comparison, ComparisonRun, Factor, Plan, Session
 from ground.results.counted import CountRun
@@ -28,7 +27,7 @@ from ioflame.measure.compare.relinked import Relinked, refuse_relinking
 from ioflame.measure.compare.sessions import SCHEDULES, Place, SessionRun, bounds_of
 from ioflame.measure.compare.trees import Placed, placed
 from ioflame.measure.count.conduct import count
-from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned_of
+from ioflame.measure.count.plan import CountOptions, PlannedCount, planned_of
 from ioflame.measure.study import refuse_others, step
 from ioflame.stages.comparison import blocks_within, costs_of, judge
 from ioflame.stages.run import analyse
@@ -312,16 +311,7 @@ def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence
         )
     asked = operations or counted_plan(engine.name, engine.file(".")).of_workload(base.options.workload)
     builds = {arm.name: arm.job.build for arm in arms if not arm.twin_of}
-    options = CountOptions(
-        engine.name,
-        None,
-        base.options.library,
-        asked,
-        ALLOCATORS[0],
-        len(PADDINGS),
-        len(os.sched_getaffinity(0)),
-        base.options.out,
-    )
+    options = CountOptions(engine.name, libraries=base.options.library, operations=asked)
     return planned_of(options, engine, builds)
 
 

@@ -11,7 +11,6 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from collectors.callgrind import counting_argv, depends_on
 from collectors.repeatable import facts_of_program, repeatable
@@ -27,40 +26,13 @@ from workloads.our_client import client_words, closing_line
 _COUNTS = "counts"
 
 
-class Counter(Protocol):
-    """Of programs that our client runs."""
-
-    @property
-    def words(self) -> Sequence[str]:
-        """Of the client, beside those of the operation."""
-        ...
-
-    @property
-    def under(self) -> str:
-        """In messages, what the program runs under."""
-        ...
-
-    @property
-    def at_once(self) -> int | None:
-        """Programs at most; None for as many as there are CPUs."""
-        ...
-
-    def depends_on(self, client: Path, allocator: str) -> dict[str, str]:
-        """What counts depend on besides the engine."""
-        ...
-
-    def argv(self, words: Sequence[str], place: Path, padding: int, preload: Path | None) -> list[str]:
-        """The command line that counts the client with these words, in `place`."""
-        ...
-
-    def counts(self, place: Path, log: str, operation: CountedOperation, rules: str, folded: Path | None) -> Counts:
-        """What was counted in `place`. log: what the client printed; folded: where the stacks are written"""
-        ...
-
-
 @dataclass(frozen=True)
 class Callgrind:
-    """By category and function, on any host, ten times as slow or more. valgrind: the program"""
+    """By category and function, on any host, ten times as slow or more. valgrind: the program
+
+    words:   of the client, beside those of the operation; under: in messages, what the program runs under
+    at_once: programs at most; None for as many as there are CPUs
+    """
 
     valgrind: str
     words: Sequence[str] = ()
@@ -73,12 +45,15 @@ class Callgrind:
         return cls(tool_path("valgrind", "valgrind"))
 
     def depends_on(self, client: Path, allocator: str) -> dict[str, str]:
+        """What counts depend on besides the engine."""
         return depends_on(self.valgrind, client, allocator)
 
     def argv(self, words: Sequence[str], place: Path, padding: int, preload: Path | None) -> list[str]:
+        """The command line that counts the client with these words, in `place`."""
         return counting_argv(self.valgrind, words, _COUNTS, place, padding, preload)
 
     def counts(self, place: Path, log: str, operation: CountedOperation, rules: str, folded: Path | None) -> Counts:
+        """What was counted in `place`. log: what the client printed; folded: where the stacks are written"""
         del log
         return counts_below([place / _COUNTS], operation.root, rules, folded)
 
@@ -90,6 +65,8 @@ _OF_PROCESSOR = {Event.INSTRUCTIONS: "instructions:u", Event.MISPREDICTIONS: "br
 @dataclass(frozen=True)
 class Processor:
     """By the processor's own counters, at full speed: without categories; of flush and compaction all the threads.
+
+    What it has is said of `Callgrind`.
 
     events: perf's name of each
     """
@@ -136,5 +113,6 @@ class Processor:
         return Counts(events, {})
 
 
+Counter = Callgrind | Processor
 # By the name that --by takes; each is given the client, and one of its benchmarks.
 BACKENDS: dict[str, Callable[[Path, str], Counter]] = {"callgrind": Callgrind.found, "processor": Processor.found}

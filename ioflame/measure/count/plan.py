@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.repeatable import allocator_library, allocator_package
+from collectors.repeatable import ALLOCATORS, allocator_library, allocator_package
 from ground.errors import HostError, UsageError
 from ground.results.counted import BASELINE, CountedArm, CountRecord, CountRun
 from ground.settings import Setting
@@ -35,17 +36,16 @@ PADDINGS = (0, 1024, 2064, 3088, 4080)
 class CountOptions:
     """clients, libraries: as of a profile, several by commas; operations: none for all of them
 
-    repeats: how many paddings; jobs: how many programs run at once; by: who counts
+    repeats: how many paddings; jobs: how many programs run at once; None for one a CPU; by: who counts
     """
 
     engine: str
-    clients: str | None
-    libraries: str | None
-    operations: Sequence[str]
-    allocator: str
-    repeats: int
-    jobs: int
-    out: Path
+    clients: str | None = None
+    libraries: str | None = None
+    operations: Sequence[str] = ()
+    allocator: str = ALLOCATORS[0]
+    repeats: int = len(PADDINGS)
+    jobs: int | None = None
     by: str = "callgrind"
 
 
@@ -73,7 +73,7 @@ class PlannedCount:
 
     @property
     def at_once(self) -> int:
-        return self.counter.at_once or self.options.jobs
+        return self.counter.at_once or self.options.jobs or len(os.sched_getaffinity(0))
 
     @property
     def paddings(self) -> Sequence[int]:
@@ -93,7 +93,7 @@ class PlannedCount:
         )
 
 
-def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
+def planned_count(options: CountOptions, reporter: Reporter) -> PlannedCount:
     """UsageError, HostError for what cannot be counted."""
     engine = engine_named(options.engine, client=OUR_CLIENT)
     # What is quickly seen to be wrong, before a release is fetched.

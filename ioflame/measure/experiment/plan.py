@@ -24,6 +24,7 @@ from ioflame.measure.experiment.job import CellsJob, command_of, commanded, driv
 from ioflame.measure.job import Planned, planned, resolve
 from ioflame.measure.options import ProfileOptions
 from ioflame.measure.own_command.command_words import checked_command
+from ioflame.measure.study import refuse_idle
 from workloads.build import EngineBuild
 from workloads.cells import BASELINE, COMMAND, Cells, CellScale
 from workloads.checks import existing, free_bytes
@@ -35,6 +36,8 @@ from workloads.registry import engine_named
 
 # Of the data of a cell: the files, what a compaction holds twice, and what is left to others.
 _SPARE = 1 << 30
+# Settings that cells have in their file.
+_OF_CELLS = ("DURATION", "CACHE_SIZE", "COLLECT", "MEMORY_LIMIT")
 
 
 def resolve_cells(
@@ -49,7 +52,8 @@ def resolve_cells(
     place = options.db_dir or Path("db").absolute() / f"{engine.name}-{cells.name}"
     notes: list[str] = []
     if cells.scale:
-        _refuse_what_cells_have(options)
+        given = {name: getattr(options, name.lower()) is not None for name in _OF_CELLS}
+        refuse_idle(given, "an experiment of cells, whose file has what each runs with")
     else:
         options = _with_perf(options)
         if options.library is not None:
@@ -64,7 +68,9 @@ def resolve_cells(
             mend=Setting.SCALE.to("|".join(cells.scale)),
         )  # fmt: skip
     scale = cells.scale[options.scale]
-    _refuse_library(cells, options)
+    named = any(any(driver(cell)) for cell in cells.cells)
+    library = {Setting.ROCKSDB.to(options.library): named and options.library is not None}
+    refuse_idle(library, f"{cells.name}, whose cells name their own clients")
     own = own_engines(name, cells, options)
     if cells.engines:
         builds = {cell.engine: own[driver(cell)][1] for cell in cells.cells}
@@ -120,16 +126,6 @@ def _check_commands(cells: Cells, builds: Mapping[str, EngineBuild]) -> None:
             )
 
 
-def _refuse_library(cells: Cells, options: ProfileOptions) -> None:
-    """UsageError where cells name the engines or clients that they are run with."""
-    if options.library is not None and any(any(driver(cell)) for cell in cells.cells):
-        raise UsageError(
-            f"{Setting.ROCKSDB.to(options.library)} has no effect on {cells.name}, whose cells name their own clients",
-            means="nothing was started",
-            mend=f"leave {Setting.ROCKSDB} out, or another experiment of `ioflame list`",
-        )
-
-
 def _as_profile(cells: Cells, plan: Planned) -> Cells:
     """With the scale, the options and the configuration of `ioflame profile`."""
     limit = plan.options.memory_limit
@@ -145,31 +141,13 @@ def _as_profile(cells: Cells, plan: Planned) -> Cells:
 
 def _with_perf(options: ProfileOptions) -> ProfileOptions:
     """The options where the scales are a profile's. UsageError for those that the steps name themselves."""
-    if options.threads != 1:
-        raise UsageError(
-            f"{Setting.THREADS.to(options.threads)} has no effect on an experiment whose cells run with each number of "
-            f"{Setting.USERS}",
-            means="nothing was started",
-            mend=Setting.USERS.to(options.threads),
-        )
-    if options.workload != next(iter(engine_named(options.engine).workloads())):
-        raise UsageError(
-            f"{Setting.WORKLOAD.to(options.workload)} has no effect on an experiment, whose steps name their own",
-            means="nothing was started",
-            mend=f"leave {Setting.WORKLOAD} out, or name another experiment of `ioflame list`",
-        )
+    threads, workload = options.threads, options.workload
+    by_users = f"an experiment whose cells run with each number of {Setting.USERS}"
+    refuse_idle({Setting.THREADS.to(threads): threads != 1}, by_users, Setting.USERS.to(threads))
+    usual = next(iter(engine_named(options.engine).workloads()))
+    refuse_idle({Setting.WORKLOAD.to(workload): workload != usual}, "an experiment, whose steps name their own")
     # The tables are of perf's shares; what else watches is for who asks for it, at the price of its windows.
     return replace(options, collect=tuple(dict.fromkeys(("perf", *(options.collect or ())))))
-
-
-def _refuse_what_cells_have(options: ProfileOptions) -> None:
-    for name in ("DURATION", "CACHE_SIZE", "COLLECT", "MEMORY_LIMIT"):
-        if getattr(options, name.lower()) is not None:
-            raise UsageError(
-                f"{name} has no effect on an experiment of cells, whose file has what each runs with",
-                means="nothing was started",
-                mend=f"leave {name} out, or change a copy of the experiment's file",
-            )
 
 
 def check_host(job: CellsJob) -> None:

@@ -52,8 +52,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("/no/such", "is no directory of a comparison"),
         # Arms that are whole command lines.
         (f"'--arm=A={_BENCH}'", "at least two arms"),
-        (f"'--arm=A={_BENCH}' --threads=2", "--threads: arm A is a whole command line, which says it itself"),
-        (f"'--arm=A={_BENCH}' --config=byrx", "--config: arm A is a whole command line"),
+        (f"'--arm=A={_BENCH}' --threads=2", "--threads has no effect on arm A, whose command line says it itself"),
+        (f"'--arm=A={_BENCH}' --config=byrx", "--config has no effect on arm A"),
         (f"'--arm=A={_BENCH}' --schedule=duet", "--schedule duet: arm A is a whole command line"),
         ("'--arm=A=taskset -c 0 ./db_bench --threads=1'", "arm A: taskset starts another program"),
         ("'--arm=A=./my_bench --fast'", "./my_bench is no db_bench: it is not called so, and has no --benchmarks"),

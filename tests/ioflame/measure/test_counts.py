@@ -13,8 +13,7 @@ from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.counted import Category, Counted, CountedArm, CountRecord, CountRun, Event, OfOperation
 from ground.system.binaries import built_binary
 from ground.text.progress import Reporter
-from ioflame.measure.bisect.compared import check_symptom
-from ioflame.measure.bisect.counted import CountedSearch, counted_symptom
+from ioflame.measure.bisect.compared import CountedSearch, check_symptom, counted_symptom
 from ioflame.measure.compare.conduct import planned_beside
 from ioflame.measure.count import plan
 from ioflame.measure.count.command import planned_command
@@ -110,7 +109,7 @@ class Given(CountedSearch):
 
 
 def search(out: Path, category: str = "") -> Given:
-    options = CountOptions("rocksdb", None, None, [], "libc", 3, 1, out)
+    options = CountOptions("rocksdb", allocator="libc", repeats=3, jobs=1)
     return Given(options, ("get", category), out, Reporter(quiet=True))
 
 
