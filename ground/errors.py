@@ -55,6 +55,13 @@ class UsageError(IoflameError):
     exit_code = EXIT_USAGE
 
 
+class RefusedError(UsageError):
+    """A bad value or a contradiction of which no more is to be said than that nothing was started."""
+
+    def __init__(self, what: str, *, mend: str = "") -> None:
+        super().__init__(what, means="nothing was started", mend=mend)
+
+
 class HostError(IoflameError):
     """The host lacks something that the job cannot do without. Exit code 3."""
 

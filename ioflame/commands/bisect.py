@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collectors.repeatable import ALLOCATORS
-from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.errors import EXIT_INTERRUPTED, EXIT_OK, RefusedError, UsageError
 from ground.results.bisect import BisectRecord, BisectRun
 from ground.results.comparison import BUILD
 from ground.settings import Setting
@@ -125,9 +125,8 @@ def _record(arguments: argparse.Namespace) -> BisectRecord:
     of_git = [arguments.repo, arguments.good, arguments.bad, arguments.build, arguments.binary]
     given = bool(arguments.arms) + bool(arguments.rocksdb) + any(of_git)
     if given != 1 or (any(of_git) and not all(of_git)):
-        raise UsageError(
+        raise RefusedError(
             f"bisect needs --repo, --good, --bad, --build and --binary, or --arms, or a range of {Setting.ROCKSDB}",
-            means="nothing was started",
             mend="ioflame bisect --help",
         )
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from collectors.repeatable import ALLOCATORS
-from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, RefusedError, UsageError
 from ground.results.comparison import BUILD, COMMAND_LINE, NOTHING, Comparison, ComparisonRun
 from ground.results.differences import Outcome
 from ground.results.metrics import DECIDING
@@ -238,10 +238,9 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
     """The checked options. UsageError for what makes no sense."""
     releases = _releases_as_arms(arguments)
     if (bool(arguments.arm), bool(arguments.factor), bool(arguments.null), bool(releases)).count(True) != 1:
-        raise UsageError(
+        raise RefusedError(
             "a comparison is of --arm NAME=BIN, twice or more, of several releases, of --factor SETTING=A,B, or of "
             "--null BIN",
-            means="nothing was started",
             mend=f"ioflame compare --arm old=<a client> --arm new=<another>, or {Setting.ROCKSDB.to('9.10.0,10.4.2')}",
         )
     if releases:
@@ -255,9 +254,8 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
         factor = COMMAND_LINE if any(arm.bench is not None for arm in asked) else BUILD
     names = [arm.name for arm in asked]
     if len(names) < 2 or len(set(names)) < len(names) or TWIN in names:
-        raise UsageError(
+        raise RefusedError(
             f"arms {', '.join(names)}: a comparison needs at least two arms with different names ({TWIN} is reserved)",
-            means="nothing was started",
             mend="--arm a=<a client> --arm b=<another>, or --null <a client> to compare one with itself",
         )
     return CompareOptions(
@@ -305,17 +303,14 @@ def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
         # A path may hold blanks, as any that `make` hands on.
         words = [command] if _is_there(command) else shlex.split(command)
     except ValueError as error:
-        raise UsageError(
-            f"--arm {text}: {error}", means="nothing was started", mend="--arm 'NAME=<a client, or its command line>'"
-        ) from None
+        raise RefusedError(f"--arm {text}: {error}", mend="--arm 'NAME=<a client, or its command line>'") from None
     place = next((at for at, word in enumerate(words) if not _VARIABLE.match(word)), len(words))
     if equals and _NAME.fullmatch(name) and any(word.startswith("-") for word in words[place + 1 :]):
         return _command_arm(arguments, name, words[:place], words[place:])
     variables = [word for word in words[:-1] if _VARIABLE.match(word)]
     if not equals or not _NAME.fullmatch(name) or not words or len(variables) != len(words) - 1:
-        raise UsageError(
+        raise RefusedError(
             f"--arm {text}: expected NAME=CLIENT",
-            means="nothing was started",
             mend="--arm NAME=<a client>, or --arm 'NAME=VARIABLE=VALUE <a client>'",
         )
     environment = dict(word.split("=", 1) for word in variables)
@@ -364,10 +359,8 @@ def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:
     setting = setting.lower().replace("-", "_")
     values = [value for value in text.split(",") if value]
     if not equals or not re.fullmatch(r"[a-z]\w*", setting) or len(values) < 2:
-        raise UsageError(
-            f"--factor {arguments.factor} is no setting with two or more values",
-            means="nothing was started",
-            mend="--factor threads=1,8",
+        raise RefusedError(
+            f"--factor {arguments.factor} is no setting with two or more values", mend="--factor threads=1,8"
         )
     asked = []
     for value in values:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from collectors.repeatable import ALLOCATORS
-from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, RefusedError
 from ground.results.counted import CountRun
 from ground.results.files import Files
 from ground.results.run import new_directory
@@ -102,9 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     with interruptible():
         plan = _of_command(arguments) if arguments.command else _of_operations(arguments, reporter)
         if unknown := sorted(limits.keys() - set(plan.names)):
-            raise UsageError(
+            raise RefusedError(
                 f"--limit {unknown[0]}=...: that operation is not counted here",
-                means="nothing was started",
                 mend=f"--limit {'|'.join(plan.names)}=...",
             )
         record = plan.record()
@@ -171,9 +170,5 @@ def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
 def _limit(text: str) -> tuple[str, float]:
     match = re.fullmatch(r"([\w-]+)=(\d+(?:\.\d+)?)", text)
     if match is None:
-        raise UsageError(
-            f"--limit {text} is no operation with a number of instructions",
-            means="nothing was started",
-            mend="--limit get=14200",
-        )
+        raise RefusedError(f"--limit {text} is no operation with a number of instructions", mend="--limit get=14200")
     return match[1], float(match[2])

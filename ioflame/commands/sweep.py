@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.errors import EXIT_INTERRUPTED, EXIT_OK, RefusedError
 from ground.results.run import check_writable, new_directory
 from ground.results.sweep import PERCENTILES, SweepRun
 from ground.settings import Setting
@@ -87,9 +87,8 @@ def _print(directory: Path) -> int:
 
 def _ours(client: str | None) -> str:
     if client not in (None, "", OUR_CLIENT):
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.CLIENT.to(client)} offers no rate to all threads together; our client does",
-            means="nothing was started",
             mend=f"without {Setting.CLIENT}",
         )
     return OUR_CLIENT
@@ -105,9 +104,5 @@ def _options(arguments: argparse.Namespace) -> SweepOptions:
 def _limit(text: str) -> tuple[str, float]:
     match = re.fullmatch(r"(\w+)=(\d+(?:\.\d+)?)(us|ms|s)", text)
     if match is None or match[1] not in PERCENTILES or not float(match[2]):
-        raise UsageError(
-            f"--limit {text} is no percentile with a time",
-            means="nothing was started",
-            mend=f"--limit {'|'.join(PERCENTILES)}=2ms",
-        )
+        raise RefusedError(f"--limit {text} is no percentile with a time", mend=f"--limit {'|'.join(PERCENTILES)}=2ms")
     return match[1], float(match[2]) * _UNITS[match[3]]

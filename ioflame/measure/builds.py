@@ -7,7 +7,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.settings import Setting
 from ground.text.progress import Reporter
 from ioflame.measure.options import ProfileOptions
@@ -25,9 +25,8 @@ def build_of(engine: Engine, options: ProfileOptions, reporter: Reporter | None 
         return engine.inspect(engine.find_binary(options.db_bench))
     asked = asked_libraries(engine.releases(), [options.library])
     if len(asked) > 1:
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.ROCKSDB.to(options.library)}: {len(asked)} libraries; one is run here",
-            means="nothing was started",
             mend=f"{Setting.ROCKSDB.to(shlex.quote(asked[0].what))}, or several: ioflame compare",
         )
     return _of_library(engine, asked[0].what, reporter)

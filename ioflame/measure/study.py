@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.study import StudyRun
 
 # Options that change no figure.
@@ -37,9 +37,7 @@ def refuse_idle(given: Mapping[str, object], what: str, mend: str = "") -> None:
     """UsageError for an option that has a value and would change nothing of `what`."""
     for option, value in given.items():
         if value:
-            raise UsageError(
-                f"{option} has no effect on {what}", means="nothing was started", mend=mend or f"leave {option} out"
-            )
+            raise RefusedError(f"{option} has no effect on {what}", mend=mend or f"leave {option} out")
 
 
 def differing(then: Mapping[str, object], now: Mapping[str, object]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ground.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError, RefusedError
 from ground.results.sweep import PERCENTILES, Offered, SweepRecord, SweepRun
 from ground.settings import Setting
 from ground.system.host import host_facts
@@ -49,9 +49,8 @@ def check_swept(engine: Engine, workload: str) -> None:
     step = engine.step(workload)
     if step.creates or (step.changing and not step.write_rate):
         reading = [name for name, one in engine.workloads().items() if not one.changing or one.write_rate]
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.WORKLOAD.to(workload)} only writes, and a sweep is of queries",
-            means="nothing was started",
             mend=Setting.WORKLOAD.to("|".join(reading)),
         )
 

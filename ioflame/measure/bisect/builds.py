@@ -9,7 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.bisect import BisectRun
 from ground.system.atomic_files import file_sha256
 from ground.system.process import Children, capture, tool_path
@@ -39,9 +39,7 @@ def commits_between(repository: Path, good: str, bad: str) -> tuple[list[str], l
     listed = _git(repository, "log", "--reverse", "--first-parent", "--format=%H %s", f"{ends[0]}..{ends[1]}")
     lines = [_git(repository, "log", "-1", "--format=%H %s", ends[0]), *listed.splitlines()]
     if len(lines) < 2:
-        raise UsageError(
-            f"{good} and {bad} are one commit", means="nothing was started", mend="--good <an older commit>"
-        )
+        raise RefusedError(f"{good} and {bad} are one commit", mend="--good <an older commit>")
     hashes, titles = zip(*(line.partition(" ")[::2] for line in lines), strict=True)
     return list(hashes), list(titles)
 
@@ -51,18 +49,16 @@ def listed_arms(path: Path) -> tuple[list[str], list[str]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise UsageError(
+        raise RefusedError(
             f"--arms {path}: {error.strerror if isinstance(error, OSError) else error}",
-            means="nothing was started",
             mend="--arms <a file with NAME=BIN a line, the good end first>",
         ) from None
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     found = [_LINE.fullmatch(line.strip()) for line in lines]
     for line, match in zip(lines, found, strict=True):
         if match is None or not os.access(match[2], os.X_OK):
-            raise UsageError(
+            raise RefusedError(
                 f"{path}: {line!r} is not NAME=BIN with a program that runs",
-                means="nothing was started",
                 mend="NAME=<the path of a program>, a line each",
             )
     if len(found) < 2:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.errors import IoflameError, MeasurementError, RefusedError, UsageError
 from ground.results.comparison import BUILD, COMMAND_LINE, OF_A_BUILD, Comparison, ComparisonRun, Factor, Plan, Session
 from ground.results.counted import CountRun
 from ground.results.record import RunRecord
@@ -131,10 +131,8 @@ def _free_memory() -> int:
 
 def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
     if len(arms) != 2:
-        raise UsageError(
-            f"--schedule duet runs two arms at once; there are {len(arms)}",
-            means="nothing was started",
-            mend="two arms and --no-twin",
+        raise RefusedError(
+            f"--schedule duet runs two arms at once; there are {len(arms)}", mend="two arms and --no-twin"
         )
     reads = [arm.name for arm in arms if not arm.job.configuration.cached_by_engine]
     if reads:
@@ -145,10 +143,9 @@ def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
         )
     held = [arm.name for arm in arms if arm.job.options.cpus]
     if held or len(os.sched_getaffinity(0)) < 2:
-        raise UsageError(
+        raise RefusedError(
             "--schedule duet gives each arm half of the CPUs, in turns"
             + (f"; arm {held[0]} has its own" if held else ""),
-            means="nothing was started",
             mend=f"leave {Setting.CPUS} out" if held else "--schedule frozen, or a host with two CPUs",
         )
 
@@ -296,17 +293,15 @@ def tell_apart(record: Comparison, runs: Mapping[str, RunRecord]) -> None:
 def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence[str]) -> PlannedCount:
     """operations: none for those that the workload does. UsageError for arms that cannot be counted."""
     if factor != BUILD or any(arm.environment for arm in arms):
-        raise UsageError(
+        raise RefusedError(
             "--count: the arms differ by more than their builds, and a count is of builds alone",
-            means="nothing was started",
             mend="without --count; `ioflame count --per FUNCTION -- COMMAND` counts a command unchanged",
         )
     base = arms[0].job
     engine = base.engine
     if not engine.by_our_client:
-        raise UsageError(
+        raise RefusedError(
             f"--count: {base.build.path} cannot be counted operation by operation; our client can",
-            means="nothing was started",
             mend=f"{Setting.ROCKSDB.to('<a release or a library>,<another>')}, without --arm",
         )
     asked = operations or counted_plan(engine.name, engine.file(".")).of_workload(base.options.workload)

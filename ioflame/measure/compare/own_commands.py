@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from folding.stackfold import stackfold_binary
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.record import SeedRange
 from ground.results.run import check_writable
 from ground.system.cpus import held_on
@@ -99,9 +99,8 @@ def workload_of(engine: Engine, bench: BenchCommand, name: str) -> str:
     fitting = [one for one, step in workloads.items() if step.benchmarks.split(",")[0] == benchmark]
     if not fitting or workloads[fitting[0]].creates:
         known = dict.fromkeys(step.benchmarks.split(",")[0] for step in workloads.values() if not step.creates)
-        raise UsageError(
+        raise RefusedError(
             f"arm {name}: --benchmarks={benchmark} is not known here: which of its threads send queries is not",
-            means="nothing was started",
             mend=f"--benchmarks={'|'.join(known)}",
         )
     return benchmark if benchmark in fitting else fitting[0]
@@ -155,10 +154,8 @@ def _planned(engine: Engine, options: ProfileOptions, bench: BenchCommand, build
     database = bench.database
     assert database is not None
     if not engine.stored_settings(database):
-        raise UsageError(
-            f"--db={database}: there is no database of {engine.about.title}",
-            means="nothing was started",
-            mend=f"ls {shlex.quote(str(database))}",
+        raise RefusedError(
+            f"--db={database}: there is no database of {engine.about.title}", mend=f"ls {shlex.quote(str(database))}"
         )
     fitting = [one for one in engine.configurations().values() if one.direct == bench.direct_reads]
     configuration = replace(fitting[0], flags=bench.meant_flags, cached_by_engine=False)

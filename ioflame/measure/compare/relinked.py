@@ -13,7 +13,7 @@ import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ground.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError, RefusedError, UsageError
 from ground.results.comparison import COMMAND_LINE
 from ground.system.process import capture
 from ioflame.measure.compare.arms import PlannedArm
@@ -80,9 +80,8 @@ def _file_of(arm: PlannedArm) -> Path:
 def refuse_relinking(factor: str, arms: list[PlannedArm]) -> None:
     """UsageError for arms that no command of the user's links."""
     if factor == COMMAND_LINE:
-        raise UsageError(
+        raise RefusedError(
             "--relink: the arms are whole command lines, which name their clients themselves",
-            means="nothing was started",
             mend="--arm NAME=CLIENT, and flags as options",
         )
     released = next((arm for arm in arms if arm.job.build.released), None)

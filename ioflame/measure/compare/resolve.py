@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import fields, replace
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.comparison import COMMAND_LINE
 from ground.settings import Setting
 from ground.text.progress import Reporter
@@ -65,9 +65,8 @@ def _with_arm(base: Job, asked: AskedArm, reporter: Reporter) -> Job:
         engine.refuse_lacking(build, options.workload)
     configuration = engine.configurations().get(options.configuration)
     if configuration is None:
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
-            means="nothing was started",
             mend=Setting.CONFIG.to("|".join(engine.configurations())),
         )
     shape = _shape(asked)
@@ -75,9 +74,8 @@ def _with_arm(base: Job, asked: AskedArm, reporter: Reporter) -> Job:
     # A client that does not list its flags rejects unknown ones itself.
     unknown = sorted(flags.keys() - build.flags) if build.flags is not None else []
     if unknown:
-        raise UsageError(
+        raise RefusedError(
             f"--factor {unknown[0]}: neither a setting of ioflame nor a flag of {build.path}",
-            means="nothing was started",
             mend=f"threads, cpus, cache_size, cache_type, config, {', '.join(_SHAPE)}, or a flag of the client",
         )
     db_dir, sizing = place(options, engine, configuration, base.scale)
@@ -106,5 +104,5 @@ def _parsed(name: str, text: str) -> int | bool | str:
     except (KeyError, ValueError):
         wanted = "true or false" if kind == "bool" else "a whole number"
         mend = f"--factor {name}={'true,false' if kind == 'bool' else '<a number>,<another>'}"
-        raise UsageError(f"--factor {name}={text}: not {wanted}", means="nothing was started", mend=mend) from None
+        raise RefusedError(f"--factor {name}={text}: not {wanted}", mend=mend) from None
     return text

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from collectors.callgrind import counted_program, counting_command, depends_on, probed_by_others
 from folding.callgrind import counts_below, not_called
-from ground.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError, RefusedError, UsageError
 from ground.results.counted import Counted, CountedArm, CountRecord, CountRun, OfOperation
 from ground.system.process import Children, tool_path
 from ground.text.file_name import file_name
@@ -77,10 +77,8 @@ def planned_command(command: Sequence[str], function: str, engine: str, repeats:
         )
     program = shutil.which(command[0])
     if program is None:
-        raise UsageError(
-            f"{command[0]} is not found, or cannot be executed",
-            means="nothing was started",
-            mend="the path of the program, behind --",
+        raise RefusedError(
+            f"{command[0]} is not found, or cannot be executed", mend="the path of the program, behind --"
         )
     return PlannedCommand(command, function, engine, tool_path("valgrind", "valgrind"), Path(program), repeats)
 

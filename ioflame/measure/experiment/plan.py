@@ -11,7 +11,7 @@ from msgspec import structs
 from collectors.counters import device_of
 from collectors.perf import plan_recording
 from folding.stackfold import stackfold_binary
-from ground.errors import HostError, UsageError
+from ground.errors import HostError, RefusedError, UsageError
 from ground.results.run import check_writable
 from ground.settings import Setting
 from ground.system.memory_limit import limited_memory
@@ -63,9 +63,9 @@ def resolve_cells(
         cells, place = _as_profile(cells, plan).of_users(users), plan.db_dir
         notes = [f"{plan.configuration.name}: {plan.configuration.about}", *plan.sizing.notes]
     if options.scale not in cells.scale:
-        raise UsageError(
-            f"{Setting.SCALE.to(options.scale)} is not known to {cells.name}", means="nothing was started",
-            mend=Setting.SCALE.to("|".join(cells.scale)),
+        raise RefusedError(
+            f"{Setting.SCALE.to(options.scale)} is not known to {cells.name}",
+            mend=Setting.SCALE.to("|".join(cells.scale))
         )  # fmt: skip
     scale = cells.scale[options.scale]
     named = any(any(driver(cell)) for cell in cells.cells)
@@ -110,7 +110,7 @@ def own_engines(name: str, cells: Cells, options: ProfileOptions) -> dict[tuple[
             )
             lacking = [step for step in cells.steps_of(cell) if step not in {**engine.steps(), **engine.workloads()}]
             if lacking:
-                raise UsageError(f"{cells.name}: {engine.name} has no step {lacking[0]}", means="nothing was started")
+                raise RefusedError(f"{cells.name}: {engine.name} has no step {lacking[0]}")
     return found
 
 
