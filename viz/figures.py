@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ground.results.categories import Categories
 from ground.results.interval import Interval
 from ground.results.metrics import METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of
-from ground.results.off_cpu import OffCpu, Thread, WallClock
 from ground.results.record import ObserverCost, RunRecord
-from ground.results.states import STATES
 
 # Figures that are shown of each run, with their forms; and those of them that are read first.
 HEADLINE = tuple((name, one.form_with_unit) for name, one in METRICS.items() if one.headline)
@@ -112,42 +109,3 @@ def beside_base(
         if place and compared:
             cells.append("-" if value is None or base is None else change(value - base))
     return cells
-
-
-def left_out(threads: int, ns: int, kind: str = "idle", why: str = "next to nothing to do") -> str:
-    """A line on the threads that a table is without."""
-    return f"left out: {threads} {kind} thread{'s' * (threads != 1)} ({why}; {ns / 1e9:.3f} s)"
-
-
-def schedstat_is_above(clock: WallClock) -> bool:
-    """Whether schedstat counts more CPU than the threads ran: it has those woken on an idle CPU before they are in."""
-    return clock.cpu_ns is not None and clock.cpu_ns > 1.01 * clock.ran_ns
-
-
-@dataclass(frozen=True, slots=True)
-class StateTime:
-    """ns that threads spent in a state; count: how many stretches, None where idle threads have a part in them"""
-
-    state: str
-    ns: int
-    count: int | None
-
-
-def states_of_working(off: OffCpu) -> tuple[list[StateTime], Sequence[Thread], Sequence[Thread]]:
-    """The states off the CPU of the threads that work; these threads, and the idle ones that are left out.
-
-    Where every thread is idle, none is left out.
-    """
-    idle = [thread for thread in off.threads if thread.is_idle]
-    working = [thread for thread in off.threads if not thread.is_idle]
-    if not working:
-        working, idle = list(off.threads), []
-    states = []
-    for state in STATES:
-        # A state that an older version did not distinguish is part of another state of that run.
-        if state not in off.states:
-            continue
-        shared = any(thread.off_ns.get(state) for thread in idle)
-        ns = sum(thread.off_ns.get(state, 0) for thread in working)
-        states.append(StateTime(state, ns, None if shared else off.states[state].count))
-    return states, working, idle

@@ -24,8 +24,9 @@ from ioflame.commands.arguments import Commands
 from ioflame.instruments.pmp import analyse, draw
 from ioflame.measure.alone import sample
 from ioflame.present.rules_check import own_rules
+from viz.tables.pmp import locks_section, pmp_section
 from viz.terminal.columns import folded
-from viz.terminal.pmp import render_locks, render_pmp
+from viz.terminal.table import section_text
 from workloads.registry import DEFAULT_ENGINE, engine_names, rules_named
 
 _ABOUT = """examples:
@@ -115,7 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"pmp": msgspec.to_builtins(pmp), "locks": msgspec.to_builtins(locks)}, indent=2))
     else:
-        print(folded(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity), terminal_width(sys.stdout)))
+        width = terminal_width(sys.stdout)
+        print(folded(section_text([*pmp_section(pmp), *locks_section(locks, pmp)], width), width))
         print(f"\nflame graph: {shown_path(directory / Files.PMP_FLAMEGRAPH)}")
         print(f"stacks:      {shown_path(directory / Files.PMP_FOLDED)}")
     if interrupted:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import stat
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +20,11 @@ from ground.results.io_latency import IoLatency, read_io_latency
 from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
-from ground.text.tsv import Row
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_backend, made
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_backend
 from viz.page.run_view import Observed, Panel
-from viz.terminal.io_latency import io_latency_text
+from viz.table import Section
+from viz.tables.io_latency import io_latency_section
+from viz.terminal.table import section_text
 from workloads.registry import Rules
 
 _OVERHEAD = """
@@ -83,17 +83,8 @@ def _result(run: Run) -> IoLatency:
     return read_io_latency(run.path(Files.IO_LATENCY))
 
 
-def _text(run: Run) -> str:
-    return io_latency_text(_result(run))
-
-
-def _tables(run: Run) -> dict[str, Sequence[Row]]:
-    rows = [
-        {"operation": row.operation, "owner": row.owner, "stage": stage, **getattr(row, stage).figures()}
-        for row in _result(run).rows
-        for stage in ("queue", "device", "total")
-    ]
-    return {"iolat": rows}
+def _section(run: Run) -> Section:
+    return io_latency_section(_result(run))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +116,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
 
 def _show(path: Path) -> tuple[str, list[Check]]:
     latency = read_io_latency(path)
-    return io_latency_text(latency), io_latency_checks(latency)
+    return section_text(io_latency_section(latency)), io_latency_checks(latency)
 
 
 def _panel(seen: Observed) -> Markup:
@@ -145,7 +136,7 @@ INSTRUMENT = Instrument(
         "iolat": Part(
             "requests of the device",
             Files.IO_LATENCY,
-            made(_text, _tables),
+            _section,
         )
     },
     panels=[Panel("IO latency", "iolat", 2, [Files.IO_LATENCY], _panel)],

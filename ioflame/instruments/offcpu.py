@@ -22,15 +22,16 @@ from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ground.text.tsv import Row
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.serving_threads import serving_threads
 from ioflame.analysis.wall_clock import wall_clock
-from ioflame.instruments.instrument import Alone, Flame, Instrument, Part, Watched, made
+from ioflame.instruments.instrument import Alone, Flame, Instrument, Part, Watched
 from viz.flame.stacks import Stack
 from viz.page.run_view import Graph, Observed, Panel, by_state
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
-from viz.terminal.off_cpu import off_cpu_table, stack_list, wall_clock_table
+from viz.table import Block, Section
+from viz.tables.off_cpu import off_cpu_section, stack_list, wall_clock_section
+from viz.terminal.table import section_text
 from viz.weights import scaled_weight
 from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
 
@@ -130,27 +131,8 @@ def _result(run: Run) -> OffCpu:
     return read_off_cpu(run.path(Files.OFF_CPU))
 
 
-def _text(run: Run) -> str:
-    return off_cpu_table(_result(run)) + "\n" + wall_clock_table(read_wall_clock(run.path(Files.WALL_CLOCK)))
-
-
-def _tables(run: Run) -> dict[str, Sequence[Row]]:
-    off, clock = _result(run), read_wall_clock(run.path(Files.WALL_CLOCK))
-    threads = [
-        {"tid": thread.tid, "thread": thread.comm, "idle": "yes" if thread.is_idle else "no", "state": state, "ns": ns}
-        for thread in off.threads
-        for state, ns in (("on-CPU", thread.ran_ns), *thread.off_ns.items())
-    ]
-    queries = clock.queries or None
-    return {
-        "states": [{"state": name, "ns": total.ns, "count": total.count} for name, total in off.states.items()],
-        "threads": threads,
-        "wallclock": [
-            {"state": row.state, "category": row.category, "ns": row.ns,
-             "us_per_query": row.ns / 1e3 / queries if queries else None}
-            for row in clock.rows
-        ],
-    }  # fmt: skip
+def _section(run: Run) -> Section:
+    return [*off_cpu_section(_result(run)), *wall_clock_section(read_wall_clock(run.path(Files.WALL_CLOCK)))]
 
 
 def _svg(run: Run, rules: Rules) -> None:
@@ -189,11 +171,12 @@ def _graph(rules: Rules, seen: Observed, recording: Path) -> Graph | None:
 
 
 def _panel(seen: Observed) -> Markup:
-    from viz.page.off_cpu import off_panel, wall_clock_panel
+    from viz.page.off_cpu import off_panel
+    from viz.page.rendering import section_markup
 
     off, clock = seen.of(Files.OFF_CPU, OffCpu), seen.of(Files.WALL_CLOCK, WallClock)
     states = off_panel(off) if off is not None else Markup("")
-    return states + (wall_clock_panel(clock) if clock is not None else Markup(""))
+    return states + section_markup(wall_clock_section(clock) if clock is not None else [])
 
 
 def one_pid(arguments: argparse.Namespace) -> int:
@@ -246,16 +229,17 @@ def _show(path: Path) -> tuple[str, list[Check]]:
     clock, stacks = _account(recording, off, rules_named(DEFAULT_ENGINE).categories)
     _draw(stacks, off, f"off-CPU time of pid {off.pid}", "", recording.parent)
     busy = {thread.tid for thread in off.threads if not thread.is_idle}
-    text = [
-        off_cpu_table(off),
-        wall_clock_table(clock),
-        "longest waits of threads that are not idle:",
+    section: list[Block] = [
+        *off_cpu_section(off),
+        *wall_clock_section(clock),
+        "\nlongest waits of threads that are not idle:",
         stack_list([stack for stack in stacks if stack.tid in busy], _HOTTEST),
     ]
     if recording.parent != path.parent:
         kept = (Files.OFF_CPU_FLAMEGRAPH, Files.OFF_CPU_FOLDED, Files.OFF_CPU_DATA, Files.WALL_CLOCK)
-        text.append(f"in {recording.parent}: {', '.join(name for name in kept if (recording.parent / name).exists())}")
-    return "\n".join(text), list(off.checks())
+        names = ", ".join(name for name in kept if (recording.parent / name).exists())
+        section.append(f"\nin {recording.parent}: {names}")
+    return section_text(section), list(off.checks())
 
 
 INSTRUMENT = Instrument(
@@ -269,7 +253,7 @@ INSTRUMENT = Instrument(
         "waits": Part(
             "what the threads wait for, and the wall clock",
             Files.OFF_CPU,
-            made(_text, _tables),
+            _section,
         )
     },
     panels=[Panel("Off the CPU", "offcpu", 3, [Files.OFF_CPU, Files.WALL_CLOCK], _panel)],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -16,15 +14,15 @@ from folding.pmp import fold_pmp, pmp_profile
 from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.off_cpu import read_off_cpu
-from ground.results.pmp import Locks, LockSite, Pmp, read_locks, read_pmp, write
+from ground.results.pmp import Locks, Pmp, read_locks, read_pmp, write
 from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
-from ground.text.tsv import Row
-from ioflame.instruments.instrument import Flame, Instrument, Part, Watched, made
+from ioflame.instruments.instrument import Flame, Instrument, Part, Watched
 from viz.flame.stacks import by_name, stacks_of
 from viz.page.run_view import Graph, Observed, Panel
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
-from viz.terminal.pmp import render_locks, render_pmp
+from viz.table import Section
+from viz.tables.pmp import locks_section, pmp_section
 from viz.weights import scaled_weight
 from workloads.registry import Rules
 
@@ -55,44 +53,12 @@ def draw(directory: Path, rules: Rules) -> None:
     write_flamegraph(by_name(stacks), options, directory / Files.PMP_FLAMEGRAPH)
 
 
-def _locks(run: Run) -> str:
-    return render_locks(read_locks(run.directory), read_pmp(run.directory).activity)
+def _pmp(run: Run) -> Section:
+    return pmp_section(read_pmp(run.directory))
 
 
-def _tables(run: Run) -> dict[str, Sequence[Row]]:
-    pmp = read_pmp(run.directory)
-    threads = [
-        {"tid": thread.tid, "thread": thread.name, "state": state, **dataclasses.asdict(tally)}
-        for thread in pmp.threads
-        for state, tally in thread.states.items()
-    ]
-    return {
-        "pmp_states": [{"state": state, **dataclasses.asdict(tally)} for state, tally in pmp.states.items()],
-        "pmp_threads": threads,
-        "pmp_places": [dataclasses.asdict(place) for place in pmp.places],
-    }
-
-
-def _lock_tables(run: Run) -> dict[str, Sequence[Row]]:
-    locks = read_locks(run.directory)
-    totals = ("total", "waiting", "running", "conditions", "blocked_elsewhere", "idle")
-
-    def sites(some: Sequence[LockSite]) -> list[Row]:
-        return [
-            {
-                "place": site.place, "kind": site.kind, "category": site.category,
-                "waiting_samples": site.waiting.samples, "waiting_ns": site.waiting.weight_ns,
-                "running_samples": site.running.samples, "running_ns": site.running.weight_ns,
-            }
-            for site in some
-        ]  # fmt: skip
-
-    return {
-        "locks": [{"what": name, **dataclasses.asdict(getattr(locks, name))} for name in totals],
-        "lock_sites": sites(locks.sites),
-        "lock_owners": sites(locks.owners),
-        "condition_sites": sites(locks.condition_sites),
-    }
+def _locks(run: Run) -> Section:
+    return locks_section(read_locks(run.directory), read_pmp(run.directory))
 
 
 def _checks(run: Run, rules: Rules) -> list[Check]:
@@ -107,9 +73,9 @@ def _graph(rules: Rules, _: Observed, folded: Path) -> Graph:
 
 
 def _panel(seen: Observed) -> Markup:
-    from viz.page.locks import lock_panel
+    from viz.page.rendering import section_markup
 
-    return lock_panel(seen.the(Files.LOCKS, Locks), seen.of(Files.PMP, Pmp))
+    return section_markup(locks_section(seen.the(Files.LOCKS, Locks), seen.of(Files.PMP, Pmp)))
 
 
 INSTRUMENT = Instrument(
@@ -123,12 +89,12 @@ INSTRUMENT = Instrument(
         "pmp": Part(
             "every thread by wall clock",
             Files.PMP,
-            made(lambda run: render_pmp(read_pmp(run.directory)), _tables),
+            _pmp,
         ),
         "locks": Part(
             "who waits for which lock",
             Files.LOCKS,
-            made(_locks, _lock_tables),
+            _locks,
         ),
     },
     panels=[Panel("Locks", "pmp", 5, [Files.LOCKS], _panel)],

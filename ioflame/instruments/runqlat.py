@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -16,11 +15,12 @@ from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ground.text.tsv import Row
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_backend, made
+from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_backend
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
-from viz.terminal.off_cpu import run_queue_table
+from viz.table import Section
+from viz.tables.off_cpu import run_queue_section
+from viz.terminal.table import section_text
 from workloads.registry import Rules
 
 _OVERHEAD = """
@@ -52,12 +52,8 @@ def _result(run: Run) -> RunQueue:
     return read_run_queue(run.path(Files.RUN_QUEUE))
 
 
-def _text(run: Run) -> str:
-    return run_queue_table(_result(run))
-
-
-def _tables(run: Run) -> dict[str, Sequence[Row]]:
-    return {"runqlat": [{"wait": name, **wait.figures()} for name, wait in _result(run).waits.items()]}
+def _section(run: Run) -> Section:
+    return run_queue_section(_result(run))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +68,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
 
 def _show(path: Path) -> tuple[str, list[Check]]:
     queue = read_run_queue(path)
-    return run_queue_table(queue), list(queue.checks())
+    return section_text(run_queue_section(queue)), list(queue.checks())
 
 
 def _panel(seen: Observed) -> Markup:
@@ -92,7 +88,7 @@ INSTRUMENT = Instrument(
         "runqlat": Part(
             "waits for a CPU",
             Files.RUN_QUEUE,
-            made(_text, _tables),
+            _section,
         )
     },
     panels=[Panel("Run queue", "runqlat", 4, [Files.RUN_QUEUE], _panel)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from ground.results.states import SAMPLED_FRAMES
 from ground.system.process import Children
 from tests.figures import Report
 from tests.until import until
-from viz.terminal.pmp import render_locks
+from viz.tables.pmp import locks_section
+from viz.terminal.table import section_text
 from workloads.registry import rules_named
 
 RULES = read_rules(rules_named("rocksdb").locks)
@@ -85,14 +87,14 @@ def test_threads_that_do_nothing_are_a_line_below_the_table() -> None:
     report = lock_report([*pool, *reader, *worked], RULES)
     assert (report.idle_threads, report.idle.weight_ns) == (7, 694)
     assert (report.total.weight_ns, report.waiting.weight_ns, report.conditions.weight_ns) == (100, 30, 10)
-    text = render_locks(report, None)
-    assert "waiting for locks                                 30.0%" in text and "left out: 7 idle threads" in text
+    text = section_text(locks_section(report, None))
+    assert re.search("waiting for locks +30.00", text) and "left out: 7 idle threads" in text
     assert lock_report([*pool, *reader, *busier], RULES).idle_threads == 6
     # A lock that is held for ever is none of its waiters' idleness; where no thread works, all are shown.
     assert lock_report([reader[0], reader[2]], RULES).idle_threads == 0
     alone = lock_report(pool, RULES)
     assert (alone.idle_threads, alone.total.weight_ns) == (0, 693)
-    assert "left out" not in render_locks(alone, None)
+    assert "left out" not in section_text(locks_section(alone, None))
 
 
 def test_names_are_compared_without_what_decorates_them() -> None:

@@ -12,7 +12,7 @@ from ground.results.interval import Interval
 from ground.results.states import STATES
 from tests.viz import observers
 from tests.viz.markup import drawn, text_of, titles
-from viz.figures import CannotBeError, interval_text, left_out, schedstat_is_above, states_of_working
+from viz.figures import CannotBeError, interval_text
 from viz.svg.axes import nice_step
 from viz.svg.bars import Bar, bars_plot
 from viz.svg.blocks import Dot, blocks_plot
@@ -21,6 +21,7 @@ from viz.svg.history import VersionDot, category_bars, history_plot
 from viz.svg.ratios import Ratio, ratios_plot
 from viz.svg.share_bar import share_bar
 from viz.svg.thread_states import ON_CPU, thread_groups, thread_states
+from viz.tables.off_cpu import left_out, schedstat_is_above, states_of_working
 
 HOSTILE = '<script>"&\x07'
 

@@ -24,8 +24,9 @@ from viz.page.first_screen import first_screen
 from viz.page.report import render_report
 from viz.page.run_view import RunView
 from viz.svg.stacked_bar import BarPart, stacked_bar
-from viz.terminal.off_cpu import off_cpu_table
+from viz.tables.off_cpu import off_cpu_section
 from viz.terminal.summary import SCREEN, render_screen, render_summary
+from viz.terminal.table import section_text
 
 
 # ---- on the page -----------------------------------------------------------------------------------------------------
@@ -225,13 +226,15 @@ def waiting() -> OffCpu:
 def test_threads_that_do_nothing_are_a_line_below_the_table(waiting: OffCpu) -> None:
     busy = Thread(1, "reader", 0, 10**9, False, False, 4 * 10**8, None, {"io": 6 * 10**8}, 9000, 5)
     idle = Thread(2, "rocksdb:low", 0, 10**9, False, False, 1000, None, {"condition": 10**9 - 1000}, 1, 0)
-    table = off_cpu_table(replace(waiting, threads=[busy, *[replace(idle, tid=tid) for tid in range(2, 9)]]))
-    rows = {line.split()[0]: line.split() for line in table.splitlines()[2:]}
+    table = section_text(
+        off_cpu_section(replace(waiting, threads=[busy, *[replace(idle, tid=tid) for tid in range(2, 9)]]))
+    )
+    rows = {line.split()[0]: line.split() for line in table.splitlines() if line.strip()}
     assert (rows["on-CPU"][2], rows["io"][2], rows["all"][2]) == ("40.00", "60.00", "100.00")
     assert "condition" not in rows
     assert "left out: 7 idle threads (next to nothing to do; 7.000 s)" in table
     # Where none works, they are all there is.
-    assert "left out" not in off_cpu_table(replace(waiting, threads=[idle]))
+    assert "left out" not in section_text(off_cpu_section(replace(waiting, threads=[idle])))
 
 
 @pytest.mark.parametrize(
@@ -256,4 +259,4 @@ def test_idle_is_who_has_no_work_never_who_waits_for_a_cpu_a_lock_or_a_disk(
     of_two = replace(waiting, threads=[busy, thread(2, "other", 0, **off)])
     clock = clock_of(of_two, [], None, None)
     assert (clock.threads, clock.idle_threads) == ((1, 1) if left_out else (2, 0))
-    assert ("left out: 1 idle" in off_cpu_table(of_two)) is left_out
+    assert ("left out: 1 idle" in section_text(off_cpu_section(of_two))) is left_out

@@ -20,12 +20,12 @@ from ground.results.states import STATES
 from ground.text.columns import NO_BREAK, cells, fold_line
 from tests.viz import observers
 from tests.viz.runs import record, view
+from viz.tables.io_latency import io_latency_section
 from viz.tables.ladder import ladder_section
+from viz.tables.off_cpu import off_cpu_section, run_queue_section, wall_clock_section
+from viz.tables.pmp import locks_section
 from viz.terminal.columns import aligned, folded, microseconds, narrow
-from viz.terminal.io_latency import io_latency_text
-from viz.terminal.off_cpu import off_cpu_table, run_queue_table, wall_clock_table
 from viz.terminal.owner_table import LEAST_WIDTH, owner_table, summary_block
-from viz.terminal.pmp import render_locks
 from viz.terminal.summary import render_summary
 from viz.terminal.table import section_text
 
@@ -116,14 +116,14 @@ def test_tables_of_observers_fit_80_columns() -> None:
     rows = [replace(row, queue=long, device=long, total=long) for row in seen_io.rows]
     for text in (
         section_text(ladder_section(observers.ladder(), 104.0), 80),
-        io_latency_text(replace(seen_io, rows=rows)),
-        off_cpu_table(off),
-        wall_clock_table(observers.wall_clock()),
-        run_queue_table(queue),
+        section_text(io_latency_section(replace(seen_io, rows=rows)), 80),
+        section_text(off_cpu_section(off), 80),
+        section_text(wall_clock_section(observers.wall_clock()), 80),
+        section_text(run_queue_section(queue), 80),
     ):
         assert [line for line in text.split("\n") if cells(line) > 80] == [], text
     named = replace(seen_locks.sites[0], place="rocksdb::" * 9 + "LRUCacheShard::Lookup", kind="condition")
-    locks = render_locks(replace(seen_locks, sites=[named]), observers.pmp().activity)
+    locks = section_text(locks_section(replace(seen_locks, sites=[named]), observers.pmp()))
     assert [
         line for line in locks.split("\n") if cells(line) > 100
     ] == [] and "LRUCacheShard::Lookup  condition" in locks

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from ground.results.io_latency import IoLatency
-from viz.page.latency_plots import heat_map_figure, histograms, percentile_table
-from viz.page.rendering import banner
+from viz.page.latency_plots import heat_map_figure, histograms
+from viz.page.rendering import banner, section_markup
 from viz.svg.elements import element
 from viz.svg.heat_map import columns
 from viz.svg.histogram import Named
+from viz.tables.io_latency import io_latency_section
 
 _STAGES = ("total", "queue", "device")
 _OWNERS = ("process", "others")
@@ -21,7 +22,7 @@ def io_panel(io: IoLatency) -> Markup:
     """Histograms, their table, and the reads over time."""
     series = _series(io)
     legend = (
-        f"{io.backend}: {io.how}. Process: what the engine's process began; others: everybody else, and "
+        "Process: what the engine's process began; others: everybody else, and "
         "what the kernel writes later. Queue: start to driver. Device: from there to the end."
     )
     lost = sum(io.losses.values())
@@ -33,7 +34,7 @@ def io_panel(io: IoLatency) -> Markup:
             "follows.",
         )
     told += histograms(f"Latency of requests to {io.device.name}", series, "requests", "io-latency.svg", legend)
-    told += percentile_table("Latency of requests", series)
+    told += section_markup(io_latency_section(io))
     for owner, whose in (("process", "the process"), ("others", "others")):
         if owner == "process" or io.row("read", owner).total.count >= 100:
             told += heat_map_figure(

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from viz.page.rendering import plot_figure, render, table
-from viz.svg.axes import us
 from viz.svg.heat_map import Column, heat_map
-from viz.svg.histogram import PERCENTILES, Named, histogram
+from viz.svg.histogram import Named, histogram
 
 
 def histograms(title: str, series: Sequence[Named], what: str, saved: str, legend: str = "") -> Markup:
@@ -23,18 +22,6 @@ def histograms(title: str, series: Sequence[Named], what: str, saved: str, legen
         if one.histogram.buckets
     ]
     return render("histograms.html", title=title, series=shown, saved=saved, legend=legend) if shown else Markup("")
-
-
-def percentile_table(title: str, series: Sequence[Named]) -> Markup:
-    """n, sum, mean and percentiles of each histogram, in us."""
-    rows = []
-    for one in series:
-        h = one.histogram
-        if h.count:
-            cells = [us(h.percentile(percent)) for percent in PERCENTILES]
-            rows.append([one.name, f"{h.count:,}", f"{h.sum_ns / 1e6:,.3f}", us(h.mean_ns), *cells, us(h.most_ns)])
-    heads = ["us", "n", "sum, ms", "avg", *(f"p{percent:g}" for percent in PERCENTILES), "max"]
-    return table(title, heads, rows) if rows else Markup("")
 
 
 def heat_map_figure(title: str, shown: Sequence[Column], window: str, legend: str) -> Markup:

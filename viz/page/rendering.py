@@ -71,7 +71,7 @@ def section_markup(section: Section) -> Markup:
     return Markup("").join(parts)
 
 
-def table_markup(shown: Table[Any], first: Callable[[str], str] = str) -> Markup:
+def table_markup(shown: Table[Any], first: Callable[[str], str] | None = None) -> Markup:
     """first: what makes the first cell of a row from its text"""
     heads, *rows = shown.cells("page")
     forms = [column.form for column in shown.shown("page")]
@@ -80,10 +80,12 @@ def table_markup(shown: Table[Any], first: Callable[[str], str] = str) -> Markup
         kind += " noted"
     if kind.startswith("numbers") and len(forms) > 2 and forms[1].left:
         kind += " second-left"
-    if forms[0] is NAME:
+    if forms[0].page is NAME.page:
         kind += " places"
     words = " ".join(filter(None, [shown.left_out("page"), shown.legend, shown.more]))
-    return table(shown.title, heads, [[first(row[0]), *row[1:]] for row in rows], kind, words)
+    if first is not None:
+        rows = [[first(row[0]), *row[1:]] for row in rows]
+    return table(shown.title, heads, rows, kind, words)
 
 
 def plot_figure(

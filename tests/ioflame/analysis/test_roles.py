@@ -21,7 +21,8 @@ from ioflame.analysis.serving_threads import serving_threads
 from ioflame.analysis.wall_clock import wall_clock
 from tests.records import run_record, window
 from tests.viz import observers
-from viz.terminal.off_cpu import wall_clock_table
+from viz.tables.off_cpu import wall_clock_section
+from viz.terminal.table import section_text
 from workloads.engines.rocksdb.engine import RocksDB
 
 BACKGROUND = {"low": "compaction", "high": "flush"}
@@ -125,4 +126,4 @@ def test_a_target_is_waited_for_by_the_threads_that_its_service_does_not_know_to
     clock = wall_clock(off, stacks, None, 1000, background={3})
     assert (clock.threads, clock.elapsed_ns, clock.background_threads, clock.idle_threads) == (2, 2 * 10**9, 1, 0)
     assert [(row.state, row.ns) for row in clock.rows] == [("on-CPU", 500_000_000), ("io", 10**6)]
-    assert "left out: 1 background thread (they serve no query; 1.000 s)" in wall_clock_table(clock)
+    assert "left out: 1 background thread (they serve no query; 1.000 s)" in section_text(wall_clock_section(clock))
