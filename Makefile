@@ -7,51 +7,29 @@ CARGO := cargo
 SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh ioflame/dist_archive.sh .ci/run folding/fuzz/seeds.sh .cargo/clippy.sh \
 	tests/kernels/guest/init tests/kernels/guest/job.sh
 
-# Quoting below takes bash: a line feed in a value is $'\n'.
 SHELL := bash
 
-# The variables of each target, here alone: options, help, and what is refused follow. Empty ones are left to
-# `ioflame COMMAND --help`.
-OF_PROFILE := WORKLOAD ENGINE CLIENT SCALE CONFIG DB_BENCH ROCKSDB DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE CACHE_TYPE MEMORY_LIMIT \
-	DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE TAIL THRESHOLD_US OUT STORE
-OF_EXPERIMENT := REPEATS RESUME
-OF_IO_EFFICIENCY := USERS $(OF_EXPERIMENT)
-# Two clients are A, the base, and B; or a setting has values: FACTOR=cache_type=lru_cache,...
-OF_COMPARE := FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME OPERATION RELINK
-OF_RUN := CMD COLLECT EVENT FREQ OUT STORE
-OF_COUNT := ENGINE ROCKSDB DB_BENCH OPERATION BY ALLOCATOR REPEATS BASELINE FAIL_ABOVE LIMIT OUT
-OF_SWEEP := LIMIT RUNS ARRIVALS
-OF_COMMANDS := $(sort $(OF_SWEEP) $(OF_PROFILE) $(OF_RUN) $(OF_IO_EFFICIENCY) $(OF_COMPARE) $(OF_COUNT) EXPERIMENT A B COUNT)
-USERS ?= 1 2
-
-# Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
-# environment of a command neither.
-unexport $(OF_COMMANDS)
-# Messages name these variables then, and not options.
-export IOFLAME_BY := make
-define newline
-
-
-endef
-quote = '$(subst $(newline),'$$'\n'',$(subst ','\'',$(1)))'
-quoted = $(call quote,$(value $(1)))
-option = $(if $(strip $(value $(1))),--$(shell echo $(1) | tr A-Z_ a-z-)=$(call quoted,$(1)))
-options = $(foreach name,$(1),$(call option,$(name)))
-PROFILE_OPTIONS = $(call options,$(OF_PROFILE))
+# What the commands take as variables says their own list; so that python3 of any age may print it, it imports nothing.
+OPTIONS := $(shell python3 ground/settings.py 2>/dev/null)
+KNOWN := $(OPTIONS) A B CMD EXPERIMENT BENCH HOSTS KERNELS LUCK IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 
 # A misspelt one would be left out without a word, and a long run would measure something else.
-KNOWN := $(OF_COMMANDS) BENCH HOSTS KERNELS LUCK IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
-GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
-UNKNOWN := $(firstword $(filter-out $(KNOWN),$(GIVEN)))
+UNKNOWN := $(if $(OPTIONS),$(firstword $(filter-out $(KNOWN),$(GIVEN))))
 NEAREST = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0.0))
 ifneq ($(UNKNOWN),)
 define refusal
 $(UNKNOWN) is not a variable of this Makefile
   meaning: it would have no effect; nothing was started
-  fix: $(shell python3 -c '$(NEAREST)' $(call quote,$(UNKNOWN)) $(KNOWN))=... (make help lists them), or, for the environment of a command: $(UNKNOWN)=... make ...
+  fix: $(shell python3 -c '$(NEAREST)' '$(subst ','\'',$(UNKNOWN))' $(KNOWN))=... (make help lists them), or, for the environment of a command: $(UNKNOWN)=... make ...
 endef
 $(error $(refusal))
 endif
+
+# They reach a command by its environment, as they were given: what is in them is not expanded. With IOFLAME_BY it reads
+# them, and messages name these variables instead of options.
+$(foreach name,$(filter-out SHELL,$(GIVEN)),$(eval override export $(name) := $$(value $(name))))
+export IOFLAME_BY := make
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-long setup-by-hand dist profile run io-efficiency experiment compare count sweep doctor test test-quick test-long test-by-hand test-luck test-hosts test-kernels lint lint-python lint-rust unit unit-rust unit-python bench bench-observers docs bless clean
@@ -61,62 +39,56 @@ help: ## list the targets
 	@echo
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  variables of profile and doctor (docs/usage.md):"
-	@echo "$(OF_PROFILE)" | fold -s -w 80 | sed 's/^/    /; s/ $$//'
-	@echo "  and of io-efficiency: $(OF_IO_EFFICIENCY); of experiment: EXPERIMENT $(OF_EXPERIMENT)"
-	@echo "  and of compare: A B COUNT $(OF_COMPARE)"
-	@echo "  and of run: $(OF_RUN)"
-	@echo "  and of count: $(OF_COUNT)"
-	@echo "  and of sweep: $(OF_SWEEP)"
+	@python3 ground/settings.py help
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
 # What a target needs beside what a profile does, for its set-up.
-NEEDS :=
+export NEEDS :=
 ALLOCATOR_NEEDED = $(filter jemalloc,$(or $(strip $(value ALLOCATOR)),jemalloc))
-count: NEEDS = $(if $(filter processor,$(value BY)),,valgrind) $(ALLOCATOR_NEEDED)
+count: NEEDS = $(strip $(if $(filter processor,$(value BY)),,valgrind) $(ALLOCATOR_NEEDED))
 compare: NEEDS = $(if $(strip $(value COUNT) $(value OPERATION)),valgrind jemalloc)
 
 setup: ## install what a profile needs; seconds when it is there
-	@DB_BENCH=$(call quoted,DB_BENCH) NEEDS='$(strip $(NEEDS))' bash ioflame/setup.sh
+	@bash ioflame/setup.sh
 
 setup-dev: ## setup, and what `make test` needs (chromium, linters)
-	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --dev
+	@bash ioflame/setup.sh --dev
 
 setup-long: ## setup-dev, and what `make test-long` needs (compilers, valgrind, allocators)
-	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --long
+	@bash ioflame/setup.sh --long
 
 setup-by-hand: ## setup-long, and PostgreSQL, MariaDB, Maven, Java, Spark
-	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --by-hand
+	@bash ioflame/setup.sh --by-hand
 
 dist: setup ## a wheel, and an archive for servers without compiler or pip
 	@bash ioflame/dist.sh
 	@bash ioflame/dist_archive.sh
 
 profile: setup ## run a workload, profile it, print where its CPU goes
-	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
+	@$(BIN)/ioflame profile
 
 run: setup ## CMD='./db_bench --flags', or a script: started and profiled
-	@$(BIN)/ioflame run $(call options,$(filter-out CMD,$(OF_RUN))) -- $(call quoted,CMD)
+	@$(BIN)/ioflame run -- "$$CMD"
 
+io-efficiency: export USERS ?= 1 2
 io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read
-	@$(BIN)/ioflame experiment io-efficiency $(PROFILE_OPTIONS) $(call options,$(OF_IO_EFFICIENCY))
+	@$(BIN)/ioflame experiment io-efficiency
 
 experiment: setup ## EXPERIMENT=NAME of `ioflame list`: its table, and what holds
-	@$(BIN)/ioflame experiment $(call quoted,EXPERIMENT) $(PROFILE_OPTIONS) $(call options,$(OF_EXPERIMENT))
+	@$(BIN)/ioflame experiment "$$EXPERIMENT"
 
 compare: setup ## two builds (A, B) or settings (FACTOR) in turns: slower or not?
-	@$(BIN)/ioflame compare $(if $(strip $(value A)),--arm A=$(call quoted,A)) $(if $(strip $(value B)),--arm B=$(call quoted,B)) \
-		$(if $(strip $(value COUNT)),--count) $(call options,$(OF_COMPARE)) $(PROFILE_OPTIONS)
+	@$(BIN)/ioflame compare $${A:+--arm "A=$$A"} $${B:+--arm "B=$$B"}
 
 count: setup ## instructions of a Get, a Put, a compaction: no noise
-	@$(BIN)/ioflame count $(call options,$(OF_COUNT))
+	@$(BIN)/ioflame count
 
 sweep: setup ## which rate can it sustain? latency by the rate of queries
-	@$(BIN)/ioflame sweep $(PROFILE_OPTIONS) $(call options,$(OF_SWEEP))
+	@$(BIN)/ioflame sweep
 
 doctor: setup ## what this host can measure, a line a check
-	@$(BIN)/ioflame doctor $(PROFILE_OPTIONS)
+	@$(BIN)/ioflame doctor
 
 # mypy beside cargo: each waits for one CPU most of the time.
 test: setup-dev ## lint, types, Rust, Python, one real profile, a browser (5 min)
@@ -193,14 +165,14 @@ bench-observers: setup-dev ## what each observer, and attach, costs servers (25 
 	@$(BIN)/python -m tests.bench.attach_cost $(BENCH)
 
 EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp whose')
-LATEST = $(if $(strip $(value OUT)),$(call quoted,OUT),runs)/latest
+LATEST = "$${OUT:-runs}/latest"
 
 docs: setup-dev ## the README's pictures and tables, from real runs, an experiment, a comparison
-	@$(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER)
-	@first=$$(readlink -f -- $(LATEST)) && $(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER) && \
-		experiment=$$($(BIN)/ioflame experiment trivial-move --scale smoke $(call option,OUT) | sed -n 's/^experiment: *//p') && \
+	@$(BIN)/ioflame profile $(EVERY_OBSERVER)
+	@first=$$(readlink -f -- $(LATEST)) && $(BIN)/ioflame profile $(EVERY_OBSERVER) && \
+		experiment=$$($(BIN)/ioflame experiment trivial-move --scale smoke | sed -n 's/^experiment: *//p') && \
 		second=$$(readlink -f -- $(LATEST)) && comparison=$$($(BIN)/ioflame compare --factor cache_type=lru_cache,hyper_clock_cache \
-		--config byrx --threads 8 --scale smoke --sessions 4 --blocks 4 --duration 2 $(call option,OUT) | \
+		--config byrx --threads 8 --scale smoke --sessions 4 --blocks 4 --duration 2 | \
 		sed -n 's/^comparison: *//p') && \
 		$(BIN)/python docs/refresh.py "$$first" "$$second" "$$experiment" "$$comparison"
 

@@ -4,7 +4,8 @@ Writes docs/summary.txt, docs/flamegraph.svg and a picture of each view of the r
 markers of README.md, what the comparison printed between those of docs/comparing.md. Everything is of RUN, which all
 observers watched; OTHER is what its report is put beside; EXPERIMENT and COMPARISON are directories of those. The
 picture of `versions` is of published figures. `docs/refresh.py DIR` writes those of an experiment `versions` over
-releases, which takes an hour, or of an `ioflame count` of several releases, and nothing else.
+releases, which takes an hour, or of an `ioflame count` of several releases, and nothing else; `docs/refresh.py options`
+the tables of docs/usage.md from the list of options.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from ground.results.counted import CountRun
 from ground.results.files import Files
 from ground.results.run import open_run
+from ground.settings import TARGETS, Option, Setting, options_of
+from ioflame.commands.arguments import listed
 from ioflame.present.parts import screen
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
+USAGE = DOCS / "usage.md"
 COMPARING = DOCS / "comparing.md"
 PUBLISHED = DOCS.parent / "tests" / "data" / "9-absolute.tsv"
 WIDTH = 1200  # px
@@ -100,10 +104,37 @@ def terminal_page(printed: str) -> str:
 
 
 def fill_in(page: Path, name: str, printed: str) -> None:
+    """Between the markers of this name in a page of the documentation, as it is printed in a terminal."""
+    put_in(page, name, f"```\n{printed}\n```")
+
+
+def put_in(page: Path, name: str, text: str) -> None:
     """Between the markers of this name in a page of the documentation."""
     marked = re.compile(rf"(<!-- {name}:begin[^\n]*\n).*?(<!-- {name}:end -->)", re.DOTALL)
-    filled = marked.sub(lambda found: f"{found[1]}```\n{printed}\n```\n{found[2]}", page.read_text(encoding="utf-8"))
+    filled = marked.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page.read_text(encoding="utf-8"))
     page.write_text(filled, encoding="utf-8")
+
+
+def options_tables() -> None:
+    """The variables of `profile`, and of the other targets what they have beside."""
+    profile = [(setting, form) for setting, form in options_of("profile") if form.variable]
+    rows = [f"| `{setting.name}` | {_default(form)} | {_meaning(form)} |" for setting, form in profile]
+    put_in(USAGE, "options", "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows]))
+    others = ((setting, form) for setting in Setting for form in setting.forms if form.variable)
+    rows = [
+        f"| `{setting.name}` | {', '.join(targets)} | {_default(form)} | {_meaning(form)} |"
+        for setting, form in others
+        if "profile" not in form.commands and (targets := [one for one in TARGETS if one in form.commands.split()])
+    ]
+    put_in(USAGE, "variables", "\n".join(["| variable | of | default | meaning |", "|---|---|---|---|", *rows]))
+
+
+def _default(form: Option) -> str:
+    return listed(form.shown) or (f"`{form.default}`" if form.default else "none")
+
+
+def _meaning(form: Option) -> str:
+    return listed(form.help).replace("|", "\\|")
 
 
 def shortened(compared: str) -> str:
@@ -163,6 +194,9 @@ def pictures(views: Sequence[View], pages: Mapping[str, Path]) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:] == ["options"]:
+        options_tables()
+        return
     if len(sys.argv) == 2:
         given = Path(sys.argv[1])
         if CountRun.is_in(given):
@@ -185,6 +219,7 @@ def main() -> None:
         subprocess.run([ioflame, "report", run, other, "-o", pages["comparison"]], check=True)
         pages["terminal"].write_text(terminal_page(printed), encoding="utf-8")
         pictures(VIEWS, pages)
+    options_tables()
     fill_in(README, "summary", printed)
     compared = subprocess.run([ioflame, "compare", comparison], check=True, capture_output=True, text=True).stdout
     fill_in(COMPARING, "comparison", shortened(compared))

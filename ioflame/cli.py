@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, error_of_system
+from ground.settings import words_of_make
 from ground.text.nearest import did_you_mean
 from ground.text.terminal import ReaderGoneError, on_terminal
 
@@ -133,7 +134,9 @@ def _ended_at_once() -> Iterator[None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed once, without a traceback, and end with their own exit code."""
     with _ended_at_once():
-        words = sys.argv[1:] if argv is None else argv
+        words = list(sys.argv[1:] if argv is None else argv)
+        if argv is None and words:
+            words[1:1] = words_of_make(words[0])
         parser, _ = build_parser(words[0] if words else None)
     with on_terminal():
         try:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import shtab
 
+from ground.settings import Setting
 from ioflame import __version__
 from ioflame.cli import build_parser
-from ioflame.commands.arguments import CALLGRAPHS
 from ioflame.present.parts import PARTS
 from workloads.experiment import experiment_names
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
@@ -54,7 +54,7 @@ def _prepare(parser: argparse.ArgumentParser, about: Mapping[str, str]) -> None:
         "config": list(engine.configurations()),
         "engine": list(engine_names()),
         "scale": list(scales()),
-        "callgraph": CALLGRAPHS,
+        "callgraph": Setting.CALLGRAPH.forms[0].choices,
         "part": list(PARTS),
         "name": [*engine.workloads(), *engine.steps(), *experiment_names()],
     }

@@ -6,6 +6,7 @@ import re
 from decimal import ROUND_DOWN, Decimal
 
 _BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _COUNTS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9}
 
 
@@ -26,6 +27,22 @@ def parse_count(text: str) -> int:
     if value != int(value):
         raise ValueError(f"{text!r} is not a whole number")
     return int(value)
+
+
+def parse_time(text: str) -> float:
+    """Seconds of `90`, `20s`, `10m`, `2h`, `7d` or `2ms`. ValueError otherwise."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|[smhd]?)", text)
+    if not match:
+        raise ValueError(f"{text!r} is no time: write seconds, or a number with s, m, h or d (40m = 2400 s)")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_percent(text: str) -> float:
+    """The part of 1 that `2%` is. ValueError otherwise."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
+    if not match:
+        raise ValueError(f"{text!r} is no percentage such as 2%")
+    return float(match[1]) / 100
 
 
 def format_bytes(count: float) -> str:

@@ -19,7 +19,7 @@ from ground.results.profile import mapped_objects
 from ground.results.run import open_run
 from ground.system.unpack import unpack_into
 from ground.text.progress import Reporter
-from ioflame.commands.arguments import Commands
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import print_outcome
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
@@ -28,8 +28,7 @@ from ioflame.stages.run import analyse
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("analyse", help="fold, check and draw a recorded run again", description=__doc__)
     parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, or a packed one")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
-    parser.add_argument("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
+    add_options(parser, "analyse")
     parser.add_argument(
         "--debuginfod",
         action="store_true",

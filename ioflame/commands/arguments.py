@@ -1,29 +1,17 @@
-"""The options that several commands share, parsed and refused before anything starts."""
+"""The options of a command, from the one list of all of them in `ground.settings`."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import shlex
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from ground.errors import UsageError
-from ground.settings import Setting
-from ground.system.cpus import check_cpus
-from ground.text.ranges import number
-from ground.text.units import parse_bytes, parse_count
-from ioflame.measure.options import ProfileOptions
-from workloads.engine import OUR_CLIENT
-from workloads.registry import DEFAULT_ENGINE, engine_named
+from ground.settings import TARGETS, FrontEnd, Option, Setting, options_of, worded_for
+from ground.text.ranges import value_of
 
-CALLGRAPHS = ("auto", "fp", "dwarf")
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-_NUMBER = r"\d+(?:\.\d+)?"
-_MAX_FREQUENCY = 20_000
-_MAX_THREADS = 4096
-_MOST_SECONDS = 30 * 86_400.0
 # The first samples, the others are read with it.
 _GROUP = re.compile(r"\{[\w:./-]+(?:,[\w:./-]+)+\}(?::S)?")
 
@@ -34,169 +22,83 @@ class Commands(Protocol):
     def add_parser(self, name: str, *, help: str, **more: Any) -> argparse.ArgumentParser: ...
 
 
-def add_builds(parser: argparse.ArgumentParser) -> None:
-    """Which engine, and which builds of it."""
-    add = parser.add_argument
-    add("--engine", default=DEFAULT_ENGINE, metavar="NAME", help="which engine (ENGINE; default: rocksdb)")
-    add(
-        "--db-bench",
-        metavar="PATH",
-        help="any build of the client: db_bench, or ours (DB_BENCH; default: the one on PATH)",
-    )
-    add(
-        "--rocksdb",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="a release (10.4.2), a librocksdb.so or a .jar, or NAME= before it, instead of a db_bench; "
-        "several to compare, A..B for a range (ROCKSDB; `ioflame rocksdb list`)",
-    )
+def add_options(parser: argparse.ArgumentParser, command: str) -> None:
+    """All options of the list that this command takes. Their values are checked as they are parsed."""
+    for setting, form in options_of(command):
+        words = _help(setting, form, command in TARGETS)
+        add = partial(parser.add_argument, *setting.flags(form), dest=setting.name.lower(), help=words)
+        if not form.metavar:
+            add(action="store_true")
+        elif form.several:
+            add(action="append", default=[], metavar=form.metavar)
+        elif form.kind == "text":
+            add(default=form.default or None, metavar=form.metavar)
+        else:
+            add(type=_reader(setting, command), default=form.default or None, metavar=form.metavar)
 
 
-def libraries(arguments: argparse.Namespace) -> str | None:
-    """Releases and libraries, several by commas; None where none was asked for."""
-    return ",".join(arguments.rocksdb) or None
+def parsed(setting: Setting, command: str, text: str) -> Any:
+    """The value of an option that was typed in another place, such as that of --factor."""
+    return _reader(setting, command)(text)
 
 
-def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
-    """The same names as the variables of `make profile`. Values are checked in `profile_options`, all in one way."""
+def _reader(setting: Setting, command: str) -> Callable[[str], Any]:
+    """The `type` of the option for argparse; of an empty text the default, or None."""
+    form = setting.form(command)
+    assert form is not None
+
+    def read(text: str) -> Any:
+        text = text or form.default
+        if not text:
+            return None
+        with worded_for(FrontEnd.ATTACH if command in ("attach", "run") else None):
+            return _READERS[form.kind](text) if form.kind in _READERS else value_of(setting, form, text)
+
+    return read
+
+
+def _help(setting: Setting, form: Option, by_make: bool) -> str:
+    """What it is; its variable and its default, where it has them."""
+    shown = form.shown or form.default
+    told = [setting.name] * (form.variable and by_make) + [f"default: {shown}"] * bool(shown)
+    words = form.help + f" ({'; '.join(told)})" * bool(told)
+    return listed(words).replace("%", "%%")
+
+
+def listed(words: str) -> str:
+    """The help of an option with what it lists."""
+    for name, lists in _LISTS.items():
+        if name in words:
+            words = words.replace(name, lists())
+    return words
+
+
+def _instruments() -> str:
     from ioflame.instruments import INSTRUMENTS  # of commands that measure; they take longer to load than most run
 
-    add = parser.add_argument
-    add("--workload", metavar="NAME", help="what runs (WORKLOAD; default: the engine's first: readrandom)")
-    add_builds(parser)
-    add("--client", metavar="NAME", help="what drives it: db_bench or ioflame (CLIENT; default: the engine's first)")
-    add("--scale", default="default", metavar="NAME", help="smoke, default or full (SCALE)")
-    add(
-        "--config",
-        metavar="NAME",
-        help="how the database reads (CONFIG; default: the engine's first: iodir; `ioflame list`)",
-    )
-    add("--db-dir", metavar="DIR", help="the database's directory (DB_DIR; default: db/<engine>-<keys>)")
-    add("--threads", default="1", metavar="N", help="reading threads (THREADS; default: 1)")
-    add("--cpus", metavar="LIST", help="hold the workload on these, e.g. 0-3,8 (CPUS; default: the scheduler's choice)")
-    add("--num-keys", metavar="N", help="keys in the database, e.g. 10M (NUM_KEYS; default: by scale)")
-    add("--cache-size", metavar="SIZE", help="block cache, e.g. 128M (CACHE_SIZE; default: by scale)")
-    add(
-        "--cache-type",
-        metavar="NAME",
-        help="block cache: lru_cache, hyper_clock_cache ... (CACHE_TYPE; default: the engine's first: lru_cache)",
-    )
-    add(
-        "--memory-limit",
-        metavar="SIZE",
-        help="bound of the workload and of the page cache that it fills, for buffered reads (MEMORY_LIMIT)",
-    )
-    add("--duration", metavar="SECONDS", help="seconds of one window (DURATION; default: by scale)")
-    add("--event", default="auto", metavar="NAME", help="perf event (EVENT; default: auto: cycles, else cpu-clock)")
-    add("--freq", default="999", metavar="HZ", help="samples a second and CPU (FREQ; default: 999)")
-    add(
-        "--callgraph",
-        default="auto",
-        metavar="MODE",
-        help="auto, fp or dwarf (CALLGRAPH; auto: by a trial of a second)",
-    )
-    add(
-        "--collect",
-        default="",
-        metavar="NAMES",
-        help=f"what watches, each in its own window: any of {' '.join(INSTRUMENTS)} (COLLECT; default: by scale)",
-    )
-    add(
-        "--ladder-sample",
-        default="8",
-        metavar="N",
-        help="the ladder follows one query in N (LADDER_SAMPLE; default: 8)",
-    )
-    add(
-        "--tail",
-        default="",
-        metavar="1",
-        help="a window of records of single queries: why the slowest are slow; force: at any cost (TAIL)",
-    )
-    add(
-        "--threshold-us",
-        metavar="US",
-        help="with TAIL: a query of so many us is a slow one (THRESHOLD_US; default: the slowest 1 %%)",
-    )
-    add("--store", metavar="DIR", help="add what was measured to the store in DIR (STORE; `ioflame store --help`)")
-    add("--out", default="runs", metavar="DIR", help="where run directories go (OUT; default: runs)")
-    add(
-        "--allow-host-changes",
-        action="store_true",
-        help="with buffered reads: drop the page cache before the workload starts (as root)",
-    )
-    add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
+    return " ".join(INSTRUMENTS)
 
 
-def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
-    """The checked options. UsageError for a value that makes no sense."""
-    library = libraries(arguments)
-    client = _client_of_library(arguments) if library else arguments.client
-    engine = engine_named(arguments.engine, client=client)
-    cache_types = engine.about.cache_types
-    collect = collectors(arguments.collect)
-    threshold_us = _optional(Setting.THRESHOLD_US, arguments.threshold_us, int, 1, 10**9)
-    if threshold_us is not None and not arguments.tail and "tail" not in (collect or ()):
-        raise UsageError(
-            f"{Setting.THRESHOLD_US.to(threshold_us)} has no effect: no records of single queries are collected",
-            means="nothing was started",
-            mend=Setting.TAIL.to(1),
-        )
-    return ProfileOptions(
-        workload=arguments.workload or next(iter(engine.workloads())),
-        engine=arguments.engine,
-        scale=arguments.scale,
-        configuration=arguments.config or next(iter(engine.configurations())),
-        db_bench=arguments.db_bench or None,
-        db_dir=Path(arguments.db_dir).absolute() if arguments.db_dir else None,
-        threads=number(Setting.THREADS, arguments.threads, int, 1, _MAX_THREADS),
-        num_keys=_optional(Setting.NUM_KEYS, arguments.num_keys, parse_count, 1_000, 10**12),
-        cache_size=_optional(Setting.CACHE_SIZE, arguments.cache_size, parse_bytes, 1 << 20, 1 << 50),
-        cache_type=choice(Setting.CACHE_TYPE, arguments.cache_type or cache_types[0], cache_types),
-        memory_limit=_optional(Setting.MEMORY_LIMIT, arguments.memory_limit, parse_bytes, 1 << 20, 1 << 50),
-        duration=_optional(Setting.DURATION, arguments.duration, int, 1, 86_400),
-        event=event_name(arguments.event),
-        frequency=number(Setting.FREQ, arguments.freq, int, 1, _MAX_FREQUENCY),
-        callgraph=choice(Setting.CALLGRAPH, arguments.callgraph, CALLGRAPHS),
-        out=Path(arguments.out).absolute(),
-        quiet=arguments.quiet,
-        allow_host_changes=arguments.allow_host_changes,
-        collect=collect,
-        tail=choice(Setting.TAIL, arguments.tail, ("1", "force")) if arguments.tail else None,
-        threshold_us=threshold_us,
-        cpus=check_cpus(arguments.cpus) if arguments.cpus else None,
-        client=client or None,
-        library=library,
-        ladder_sample=number(Setting.LADDER_SAMPLE, arguments.ladder_sample, int, 1, 1_000_000),
-    )
+def _observing() -> str:
+    from ioflame.instruments import BY_DEFAULT
+
+    return " ".join(BY_DEFAULT)
 
 
-def _client_of_library(arguments: argparse.Namespace) -> str:
-    """The client that opens a library. UsageError where another client was asked for."""
-    engine_named(arguments.engine).releases()
-    if arguments.db_bench or arguments.client not in (None, "", OUR_CLIENT):
-        other = Setting.DB_BENCH.to(arguments.db_bench) if arguments.db_bench else Setting.CLIENT.to(arguments.client)
-        raise UsageError(
-            f"{Setting.ROCKSDB.to(','.join(arguments.rocksdb))} is opened by our own client; {other} is another one",
-            means="nothing was started",
-            mend=f"leave one of {Setting.ROCKSDB}, {Setting.DB_BENCH} and {Setting.CLIENT} out",
-        )
-    return OUR_CLIENT
+def _services() -> str:
+    from workloads.registry import service_names
+
+    return ", ".join(service_names())
 
 
-def _optional(name: Setting | str, text: str | None, parse: Callable[[str], int], least: int, most: int) -> int | None:
-    return None if not text else number(name, text, parse, least, most)
+def _clients() -> str:
+    from workloads.counted_clients import client_names
+
+    return ", ".join(client_names())
 
 
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    """Of what asks a store."""
-    parser.add_argument("--memory", metavar="SIZE", help="at most, the rest on disk in TMPDIR (default: the host's)")
-
-
-def memory_of(arguments: argparse.Namespace) -> int | None:
-    """Bytes; None where nothing was said."""
-    return _optional("--memory", arguments.memory, parse_bytes, 1 << 28, 1 << 50)
+# What the help of an option lists, as the list of options calls it.
+_LISTS = {"{instruments}": _instruments, "{observing}": _observing, "{services}": _services, "{clients}": _clients}
 
 
 def collectors(text: str) -> tuple[str, ...] | None:
@@ -214,13 +116,6 @@ def collectors(text: str) -> tuple[str, ...] | None:
     return tuple(name for name in INSTRUMENTS if name in asked) if asked else None
 
 
-def choice(name: Setting | str, text: str, known: Sequence[str]) -> str:
-    """One of `known`; UsageError, which calls it `name`, where it is none of them."""
-    if text not in known:
-        raise UsageError(f"{name}={text} is not known", means="nothing was started", mend=f"{name}={'|'.join(known)}")
-    return text
-
-
 def event_name(text: str) -> str:
     """UsageError where it is neither the name of one event, nor a group of them."""
     if _GROUP.fullmatch(text):
@@ -236,51 +131,27 @@ def event_name(text: str) -> str:
     return text
 
 
-def add_repetition(parser: argparse.ArgumentParser) -> None:
-    """The options that say how often an experiment's steps are run."""
-    parser.add_argument("--users", default="1", metavar="LIST", help='threads of each step, "1 6" (USERS)')
-    parser.add_argument(
-        "--repeats",
-        metavar="N",
-        help="how often each step or cell is measured (REPEATS; default: 1, of cells by scale)",
-    )
+def _cpus(text: str) -> str:
+    from ground.system.cpus import check_cpus
+
+    return check_cpus(text)
 
 
-def counts(name: Setting, text: str) -> list[int]:
-    """The numbers in `text`; UsageError naming the variable `name` where it is no list of numbers from 1 to 1024."""
+def _users(text: str) -> list[int]:
+    """The numbers in `text`; UsageError where it is no list of numbers from 1 to 1024."""
     try:
-        counts = [int(word) for word in text.replace(",", " ").split()]
+        found = [int(word) for word in text.replace(",", " ").split()]
     except ValueError:
-        counts = []
-    if not counts or min(counts) < 1 or max(counts) > 1024:
+        found = []
+    if not found or min(found) < 1 or max(found) > 1024:
         raise UsageError(
-            f"{name.to(repr(text))} is no list of numbers from 1 to 1024",
+            f"{Setting.USERS.to(repr(text))} is no list of numbers from 1 to 1024",
             means="nothing was started",
-            mend=name.to("'1 6'"),
-        )
-    return counts
-
-
-def part(name: Setting | str, text: str, example: str) -> float:
-    """Of a percentage between 0 and 100 %."""
-    match = re.fullmatch(rf"({_NUMBER})\s*%", text)
-    found = float(match[1]) / 100 if match else 0.0
-    if not 0 < found < 1:
-        raise UsageError(
-            f"{name}={text}: expected a percentage such as {example}",
-            means="nothing was started",
-            mend=f"{name}={shlex.quote(example)}",
+            mend=Setting.USERS.to("'1 6'"),
         )
     return found
 
 
-def seconds(name: Setting | str, text: str, example: str) -> float:
-    match = re.fullmatch(rf"({_NUMBER})([smh]?)", text)
-    found = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not 0 < found <= _MOST_SECONDS:
-        raise UsageError(
-            f"{name}={text}: expected a time such as {example}",
-            means="nothing was started",
-            mend=f"{name}={shlex.quote(example)}",
-        )
-    return found
+_READERS: dict[str, Callable[[str], Any]] = {
+    "event": event_name, "cpus": _cpus, "instruments": collectors, "users": _users,
+}  # fmt: skip

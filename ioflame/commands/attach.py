@@ -11,15 +11,16 @@ from pathlib import Path
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.run import Run
-from ground.settings import FrontEnd, Setting, worded_for
+from ground.settings import FrontEnd, worded_for
 from ground.system.cpu_limit import limited_cpus
 from ground.system.groups import container_group, named_group
 from ground.system.held_process import process_number
 from ground.system.process import Children, interruptible
 from ground.system.target import Target
 from ground.text.progress import Reporter
-from ground.text.ranges import number, within
-from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name
+from ground.text.ranges import number
+from ground.text.units import parse_percent, parse_time
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import measured, print_outcome
 from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY, Benchmark, running_benchmark
@@ -67,8 +68,6 @@ def add_parser(commands: Commands) -> None:
     add("-p", "--pid", type=process_number, action="append", default=[], metavar="PID", help="the same")
     add("--cgroup", metavar="NAME", help="a control group: its path, or a unit of systemd: tikv.service")
     add("--container", metavar="ID", help="a container of any runtime, by its id")
-    lasting = within("--seconds", float, LEAST_SECONDS, _MOST_SECONDS)
-    add("--seconds", type=lasting, default=60.0, metavar="S", help="total length of all windows (default: 60)")
     add(
         "--every",
         metavar="TIME",
@@ -76,32 +75,17 @@ def add_parser(commands: Commands) -> None:
     )
     add("--for", dest="lasting", metavar="TIME", help="with --every: total length of all windows, instead of --seconds")
     add("--keep", default="7d", metavar="TIME", help="with --every: for how long runs are kept (default: 7d)")
-    add("--engine", metavar="NAME", help=f"whose rules: {', '.join(service_names())} (default: what its files tell)")
-    add("--rules", type=Path, metavar="FILE", help="categories of your own, instead")
-    add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")
+    add_options(parser, "attach")
     add(
         "--count-of",
         nargs=2,
         action="append",
         default=[],
         metavar=("KIND", "CMD"),
-        help="the same of one kind of operation: get 'CMD'; several kinds have a table each",
+        help="as --count, of one kind of operation: get 'CMD'; several kinds have a table each",
     )
     add("--count-prometheus", nargs=2, metavar=("URL", "METRIC"), help="the same by an endpoint of Prometheus' format")
-    add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
     add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
-    known, default = " ".join(INSTRUMENTS), " ".join(BY_DEFAULT)
-    add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
-    add(
-        "--tail",
-        action="store_true",
-        help="records of single queries as well: why the slowest are slow; of calls of --count-symbol, else RocksDB's",
-    )
-    add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
-    rates = f"{_FREQUENCY} of a service, {BENCHMARK_FREQUENCY} of a benchmark"
-    add("--freq", metavar="HZ", help=f"samples a second and CPU (default: {rates})")
-    add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
-    add("--device", type=Path, metavar="DIR", help="a directory on its device (default: where most open files are)")
     add("--budget", metavar="PERCENT", help="CPU that we may use, of the target's: 0.5%%")
     add(
         "--per",
@@ -109,9 +93,6 @@ def add_parser(commands: Commands) -> None:
         help="period over which --budget is accounted (default: --seconds; with --every: its TIME)",
     )
     add("--redact", action="store_true", help="hashes for all names but the engine's, the kernel's and the C library's")
-    add("--out", default="runs", metavar="DIR", help="where run directories go (default: runs)")
-    add("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
-    add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
     parser.set_defaults(run=run)
 
 
@@ -123,8 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     if arguments.lasting:
-        lasting = partial(parse_duration, "--for")
-        arguments.seconds = number("--for", arguments.lasting, lasting, LEAST_SECONDS, _MOST_SECONDS)
+        arguments.duration = number("--for", arguments.lasting, parse_time, LEAST_SECONDS, _MOST_SECONDS, "2h")
     arguments.per = arguments.per or arguments.every
     with interruptible(), _bounded(arguments) as unlimited, Children() as counting:
         options = _options(arguments, counting)
@@ -171,7 +151,7 @@ def _bounded(arguments: argparse.Namespace) -> contextlib.AbstractContextManager
     """What bounds our CPU; why it does not, or "" where it does."""
     if arguments.every:  # each run has its own
         return contextlib.nullcontext("")
-    holding = [name for name in collectors(arguments.collect) or () if INSTRUMENTS[name].holds]
+    holding = [name for name in arguments.collect or () if INSTRUMENTS[name].holds]
     if holding:
         return contextlib.nullcontext(f"{holding[0]} might be held up while it holds a thread")
     return limited_cpus(_CPUS)
@@ -179,12 +159,14 @@ def _bounded(arguments: argparse.Namespace) -> contextlib.AbstractContextManager
 
 def _once(arguments: argparse.Namespace) -> list[str]:
     """The words of one run of several."""
-    words = [word for pid in arguments.pid for word in ("--pid", str(pid))] + ["--seconds", str(arguments.seconds)]
+    words = [word for pid in arguments.pid for word in ("--pid", str(pid))] + ["--seconds", str(arguments.duration)]
     words += [word for kind, command in arguments.count_of for word in ("--count-of", kind, command)]
     for name in _OWN_WORDS:
         value = getattr(arguments, name)
         if value is True:
             words.append(f"--{name}")
+        elif isinstance(value, tuple):
+            words.append(f"--{name}={','.join(value)}")
         elif isinstance(value, list):
             words += [f"--{name.replace('_', '-')}", *value]
         elif value:
@@ -204,7 +186,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
             "no target is named", means="nothing was attached; targets are never looked for by name",
             mend="--pid <a running process; see ps>",
         )  # fmt: skip
-    asked = collectors(arguments.collect)
+    asked = arguments.collect
     if arguments.tail:
         asked = tuple(name for name in INSTRUMENTS if name in (*(asked or BY_DEFAULT), "tail"))
     if arguments.redact and (unfit := [name for name in asked or () if INSTRUMENTS[name].names]):
@@ -217,13 +199,13 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         pids=list(dict.fromkeys(arguments.pid)),
         group=_group(arguments),
         asked=" ".join(f"--pid {pid}" for pid in arguments.pid) or f"--{named[0]} {getattr(arguments, named[0])}",
-        seconds=arguments.seconds,
+        seconds=arguments.duration,
         engine=arguments.engine,
         rules=arguments.rules,
         counts={kind: QueryCount(count) for kind, count in _counts(arguments, counting).items()},
         symbol=arguments.count_symbol,
-        event=event_name(arguments.event),
-        frequency=number(Setting.FREQ, arguments.freq or str(_FREQUENCY), int, 1, 20_000),
+        event=arguments.event,
+        frequency=arguments.freq or _FREQUENCY,
         callgraph=arguments.callgraph,
         collect=asked or BY_DEFAULT,
         asked_to_collect=asked is not None,
@@ -231,7 +213,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         budget=_budget(arguments.budget),
         period=_period(arguments),
         redact=arguments.redact,
-        out=Path(arguments.out).absolute(),
+        out=arguments.out.absolute(),
         quiet=arguments.quiet,
     )
 
@@ -272,24 +254,16 @@ def _preset(name: str, counting: Children) -> Count:
 
 def _budget(text: str | None) -> float | None:
     """A share of the target's CPU."""
-    if text is None:
-        return None
-    try:
-        share = float(text.removesuffix("%")) / 100
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
-        raise UsageError(f"--budget {text} is no share of the target's CPU", mend="--budget 0.5%")
-    return share
+    return None if text is None else number("--budget", f"{text.removesuffix('%')}%", parse_percent, 1e-6, 1, "0.5%")
 
 
 def _period(arguments: argparse.Namespace) -> float:
     """Seconds of the target's CPU that the budget is a share of."""
     if arguments.per is None:
-        return float(arguments.seconds)
+        return float(arguments.duration)
     period = parse_duration("--per", arguments.per)
-    if period < arguments.seconds:
+    if period < arguments.duration:
         raise UsageError(
-            f"--per {arguments.per} is shorter than the {arguments.seconds:g} s that are watched", mend="--per 10m"
+            f"--per {arguments.per} is shorter than the {arguments.duration:g} s that are watched", mend="--per 10m"
         )
     return period

@@ -20,15 +20,15 @@ from ground.results.comparison import BUILD
 from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path
-from ground.text.ranges import within
 from ioflame import __version__
-from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, kept
 from ioflame.measure.bisect.builds import Builds, commits_between, listed_arms
 from ioflame.measure.bisect.compared import Compared, CountedSearch, check_symptom, counted_symptom
 from ioflame.measure.bisect.conduct import Measuring, search
 from ioflame.measure.compare.arms import AskedArm, CompareOptions
 from ioflame.measure.count.plan import CountOptions, check_installed
+from ioflame.measure.options import profile_options
 from ioflame.measure.study import refuse_others
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
@@ -67,22 +67,7 @@ def add_parser(commands: Commands) -> None:
         metavar="NAME",
         help="qps, cpuPer, category:NAME, or instructions:OPERATION[:CATEGORY], which is counted (default: qps)",
     )
-    add(
-        "--sessions",
-        type=within("--sessions", int, 1, 16),
-        default=16,
-        metavar="N",
-        help="sessions at most, to prove that the ends differ (default: 16)",
-    )
-    add(
-        "--blocks",
-        type=within("--blocks", int, 1, 1000),
-        metavar="N",
-        help="blocks of a session of that proof (default: 4)",
-    )
-    add("--schedule", default="", metavar="NAME", help="frozen or process (default: by the workload)")
-    add("--resume", type=Path, metavar="DIR", help="resume the search in DIR")
-    add_profile_arguments(parser)
+    add_options(parser, "bisect")
     parser.set_defaults(run=run)
 
 
@@ -98,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     )  # fmt: skip
     builds = Builds(going, reporter)
     template = CompareOptions(
-        (), BUILD, schedule=arguments.schedule, sessions=arguments.sessions, blocks=arguments.blocks, twin=False
+        (), BUILD, schedule=arguments.schedule or "", sessions=arguments.sessions, blocks=arguments.blocks, twin=False
     )
     measuring: Measuring = Compared(_asked(arguments), template, going.record.symptom, going.directory, reporter)
     if symptom is not None:
@@ -130,7 +115,7 @@ def _record(arguments: argparse.Namespace) -> BisectRecord:
             mend="ioflame bisect --help",
         )
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    options = {"workload": str(arguments.workload), "config": str(arguments.config), "threads": arguments.threads}
+    options = {"workload": str(arguments.workload), "config": str(arguments.config), "threads": str(arguments.threads)}
     if arguments.arms or arguments.rocksdb:
         names, binaries = listed_arms(arguments.arms) if arguments.arms else _releases(arguments)
         record = BisectRecord(__version__, created, symptom, names, binaries, options=options)
@@ -166,7 +151,7 @@ def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
 def _asked(arguments: argparse.Namespace) -> Callable[[str, Path], AskedArm]:
     def arm(name: str, binary: Path) -> AskedArm:
         one = copy.copy(arguments)
-        vars(one).update(collect=arguments.collect or "perf")
+        vars(one).update(collect=arguments.collect or ("perf",))
         if arguments.rocksdb:
             one.rocksdb = [str(binary)]
         else:

@@ -10,25 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from ground.errors import EXIT_OK, UsageError
-from ground.settings import Setting
 from ground.text.columns import fold_line
 from ground.text.progress import terminal_width
 from ground.text.units import format_bytes, format_count
-from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.measure.experiment.job import commands_of
 from ioflame.measure.experiment.plan import resolve_cells
 from ioflame.measure.job import Planned, planned
-from ioflame.measure.options import ProfileOptions
+from ioflame.measure.options import ProfileOptions, profile_options
 from workloads.cells import COMMAND
 from workloads.checks import build_checks
 from workloads.experiment import experiment_names, own_definitions
-from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
+from workloads.registry import engine_named, engine_names
 from workloads.scales import scales
 
 
 def add_parser(commands: Commands) -> None:
     listing = commands.add_parser("list", help="experiments, workloads, configurations, steps, scales, a line each")
-    listing.add_argument("--engine", default=DEFAULT_ENGINE, metavar="NAME")
+    add_options(listing, "list")
     listing.set_defaults(run=_list)
     explain = commands.add_parser("explain", help="print the command lines that a step or an experiment would run")
     explain.add_argument(
@@ -37,8 +36,7 @@ def add_parser(commands: Commands) -> None:
         metavar="NAME",
         help="a step, workload or experiment of `ioflame list`, or a .toml file (default: what `profile` would run)",
     )
-    add_repetition(explain)
-    add_profile_arguments(explain)
+    add_options(explain, "explain")
     explain.set_defaults(run=_explain)
 
 
@@ -69,8 +67,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
     """What an experiment shows, what is expected, and the command line of every step of every cell."""
     engine = engine_named(options.engine, own_definitions(name), options.client)
-    rounds = None if arguments.repeats is None else counts(Setting.REPEATS, arguments.repeats)[0]
-    job = resolve_cells(name, options, engine, rounds, counts(Setting.USERS, arguments.users))
+    job = resolve_cells(name, options, engine, arguments.repeats, arguments.users)
     cells = job.cells
     print(f"# {cells.about}\n# shows: {cells.shows}\n# cannot show: {cells.cannot}")
     print(f"# {options.scale}: {cells.scale[options.scale].about}; {len(cells.cells)} cells, {job.rounds} rounds")

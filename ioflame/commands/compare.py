@@ -31,22 +31,16 @@ from ground.system.process import interruptible
 from ground.text.columns import fold_line
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ground.text.ranges import number
+from ground.text.ranges import choice, number
 from ioflame.analysis.compare.runs import compare_runs
-from ioflame.commands.arguments import (
-    Commands,
-    add_profile_arguments,
-    choice,
-    part,
-    profile_options,
-    seconds,
-)
+from ioflame.commands.arguments import Commands, add_options, parsed
 from ioflame.commands.outcome import add_to_asked_store, check_store, kept
 from ioflame.measure.compare.arms import TWIN, AskedArm, CompareOptions, PlannedArm
 from ioflame.measure.compare.conduct import conduct, count_beside, planned, planned_beside, resumed
 from ioflame.measure.compare.own_commands import differing_between, workload_of
 from ioflame.measure.compare.resolve import resolve_arms
 from ioflame.measure.count.plan import PlannedCount, check_installed
+from ioflame.measure.options import profile_options
 from ioflame.measure.own_command.command_words import program_place
 from ioflame.measure.study import refuse_idle
 from ioflame.present.comparison_page import counts_beside, unwatched, write_comparison_page
@@ -60,7 +54,6 @@ from workloads.libraries import asked_libraries, names_a_library
 from workloads.registry import DEFAULT_ENGINE, engine_named
 from workloads.releases import read_releases
 
-_SCHEDULES = ("frozen", "process", "duet")
 _NAME = re.compile(r"[\w.+-]{1,40}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 # Settings that are options of ioflame, by the names of their variables; any other is a flag of the client.
@@ -96,38 +89,17 @@ def add_parser(commands: Commands) -> None:
         metavar="NAME=BIN",
         help="an arm, a client or a release; two or more, the base first (A, B)",
     )
-    add("--factor", metavar="SETTING=A,B", help=f"arms by a setting: {', '.join(_OPTIONS)}, or a flag of the client")
     add("--null", metavar="BIN", help="the same client, or the same release, twice")
-    add("--delta", default="2%", metavar="PART", help="the smallest difference that matters (DELTA; default: 2%%)")
-    add("--time", metavar="TIME", help="time limit, e.g. 40m (TIME; default: until decided)")
-    add("--sessions", default="16", metavar="N", help="sessions at most (SESSIONS; default: 16)")
-    add("--blocks", metavar="N", help="blocks of a session (BLOCKS; default: two for each arm)")
-    add("--schedule", default="", metavar="NAME", help=f"{', '.join(_SCHEDULES)} (SCHEDULE; default: by the workload)")
-    add("--tree", default="", metavar="NAME", help="shared or own (TREE; default: shared)")
-    add("--seed", metavar="N", help="seed of the order of everything (SEED; default: a new one)")
+    add("--tree", default="", metavar="NAME", help="shared or own (default: shared)")
+    add("--seed", metavar="N", help="seed of the order of everything (default: a new one)")
     add("--no-twin", action="store_true", help="without a second process of the base as a control")
-    add("--count", action="store_true", help="count instructions of what the workload does as well, beside the times")
-    add(
-        "--operation",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="as --count, and what is counted",
-    )
-    add(
-        "--relink",
-        default="",
-        metavar="CMD",
-        help="links every arm anew for every session, with another order of its functions",
-    )
     add("--plan", action="store_true", help="print what it will take; start nothing")
-    add("--resume", metavar="DIR", help="resume the comparison in DIR (RESUME)")
     add("--fail-on", choices=("regressed",), help="exit code 1 where an arm regressed")
     add(
         "--table", choices=("tsv", "markdown"), help="ratios to the base as a table for other programs, or for an issue"
     )
     add("--json", action="store_true", help="print every number as JSON")
-    add_profile_arguments(parser)
+    add_options(parser, "compare")
     parser.set_defaults(run=run)
 
 
@@ -148,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.plan:
             return _plan(record)
         going = (
-            resumed(Path(arguments.resume).resolve(), record)
+            resumed(arguments.resume.resolve(), record)
             if arguments.resume
             else ComparisonRun.create(options.base.options.out, record)
         )
@@ -175,7 +147,7 @@ def _read(arguments: argparse.Namespace) -> int:
         return _beside([ComparisonRun.open(directory) for directory in directories], arguments)
     found = compare_runs(
         [open_run(directory).record for directory in directories],
-        part(Setting.DELTA, arguments.delta, "2%"),
+        arguments.delta,
         arguments.factor or "",
     )
     if arguments.json:
@@ -262,15 +234,15 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
         arms=tuple(asked),
         factor=factor,
         null=bool(arguments.null),
-        schedule=arguments.schedule and choice(Setting.SCHEDULE, arguments.schedule, _SCHEDULES),
-        tree=arguments.tree and choice("TREE", arguments.tree, ("shared", "own")),
-        delta=part(Setting.DELTA, arguments.delta, "2%"),
-        sessions=number(Setting.SESSIONS, arguments.sessions, int, 1, 16),
-        blocks=number(Setting.BLOCKS, arguments.blocks, int, 1, 1000) if arguments.blocks else None,
-        time=seconds(Setting.TIME, arguments.time, "40m") if arguments.time else None,
-        seed=number("SEED", arguments.seed, int, 0, 1 << 31) if arguments.seed else None,
+        schedule=arguments.schedule or "",
+        tree=arguments.tree and choice("--tree", arguments.tree, ("shared", "own")),
+        delta=arguments.delta,
+        sessions=arguments.sessions,
+        blocks=arguments.blocks,
+        time=arguments.time,
+        seed=number("--seed", arguments.seed, int, 0, 1 << 31) if arguments.seed else None,
         twin=not arguments.no_twin,
-        relink=arguments.relink,
+        relink=arguments.relink or "",
     )
 
 
@@ -327,7 +299,7 @@ def _is_there(path: str) -> bool:
 def _command_arm(arguments: argparse.Namespace, name: str, variables: list[str], words: list[str]) -> AskedArm:
     """A whole command line. UsageError where what it runs, or what else was asked for, is not to be compared."""
     said = {f"--{one.replace('_', '-')}": getattr(arguments, one) for one in _IN_THE_COMMAND}
-    said |= {"--threads": arguments.threads != "1", "--engine": arguments.engine != DEFAULT_ENGINE}
+    said |= {"--threads": arguments.threads != 1, "--engine": arguments.engine != DEFAULT_ENGINE}
     refuse_idle(said, f"arm {name}, whose command line says it itself")
     if arguments.schedule == "duet":
         raise UsageError(
@@ -364,7 +336,7 @@ def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:
         )
     asked = []
     for value in values:
-        own = {setting: value} if setting in _OPTIONS else {}
+        own = {setting: parsed(Setting[setting.upper()], "compare", value)} if setting in _OPTIONS else {}
         flags = {} if setting in _OPTIONS else {setting: value}
         name = file_name(value)[:40]
         asked.append(AskedArm(name, value, profile_options(_with(arguments, **own)), flags=flags))
@@ -374,5 +346,5 @@ def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:
 def _with(arguments: argparse.Namespace, **changed: Any) -> argparse.Namespace:
     """The options of one arm. What watches costs a window an arm and session: perf alone, where nothing is said."""
     one = copy.copy(arguments)
-    vars(one).update({"collect": arguments.collect or "perf", **changed})
+    vars(one).update({"collect": arguments.collect or ("perf",), **changed})
     return one

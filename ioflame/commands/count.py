@@ -10,9 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from pathlib import Path
 
-from collectors.repeatable import ALLOCATORS
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, RefusedError
 from ground.results.counted import CountRun
 from ground.results.files import Files
@@ -22,12 +20,12 @@ from ground.system.atomic_files import read_text
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ground.text.ranges import within
-from ioflame.commands.arguments import Commands, add_builds, libraries, part
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import kept
 from ioflame.measure.count.command import PlannedCommand, count_command, planned_command
 from ioflame.measure.count.conduct import count
-from ioflame.measure.count.counters import BACKENDS
-from ioflame.measure.count.plan import PADDINGS, CountOptions, PlannedCount, planned_count, with_baseline
+from ioflame.measure.count.plan import CountOptions, PlannedCount, planned_count, with_baseline
+from ioflame.measure.options import libraries
 from ioflame.measure.study import refuse_idle
 from ioflame.present.counted import failures, write_pages
 
@@ -50,42 +48,16 @@ def add_parser(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add_builds(parser)
-    add(
-        "--operation",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="what is counted, several by commas (default: all)",
-    )
-    add(
-        "--by",
-        choices=tuple(BACKENDS),
-        default="callgrind",
-        help="counter: callgrind, or the processor where it has counters (in seconds, without categories)",
-    )
-    add("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="allocator that is loaded (default: jemalloc)")
-    add(
-        "--repeats",
-        type=within("--repeats", int, 2, len(PADDINGS)),
-        default=5,
-        metavar="N",
-        help="counts of each arm, each at other addresses (REPEATS; default: 5)",
-    )
+    add_options(parser, "count")
     add(
         "--jobs",
         type=within("--jobs", int, 1, 4096),
         metavar="N",
         help="programs at once (default: one a CPU)",
     )
-    add("--baseline", type=Path, metavar="DIR", help="an earlier count, whose first arm is the base")
-    add("--fail-above", metavar="N%", help="exit code 1 where an operation takes so much more than the base")
-    add("--limit", action="append", default=[], metavar="OP=N", help="exit code 1 where an operation takes more than N")
     add("--table", choices=("markdown",), help="print a table for a pull request")
     add("--json", action="store_true", help="print every count")
     add("--per", default="", metavar="FUNCTION", help="for a command: divide its figures by the calls of this function")
-    add("--out", type=Path, default=Path("runs"), metavar="DIR", help="where it is kept (OUT; default: runs)")
-    add("--quiet", "-q", action="store_true", help="print results alone")
     add(
         "command",
         nargs=argparse.REMAINDER,
@@ -97,7 +69,6 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
-    allowed = part("--fail-above", arguments.fail_above, "1%") if arguments.fail_above else None
     limits = dict(_limit(one) for text in arguments.limit for one in text.split(","))
     with interruptible():
         plan = _of_command(arguments) if arguments.command else _of_operations(arguments, reporter)
@@ -127,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         record = base.before(record)
     directory = study.directory
     shown = write_pages(directory, record, terminal_width(sys.stdout))
-    failed = failures(record, allowed, limits)
+    failed = failures(record, arguments.fail_above, limits)
     if arguments.json:
         sys.stdout.write(read_text(directory / CountRun.file))
     elif arguments.table:

@@ -9,14 +9,15 @@ from ground.errors import EXIT_HOST, EXIT_OK
 from ground.results.checks import Verdict, render_checks, worst
 from ground.system.held_process import process_number
 from ground.text.progress import terminal_width
-from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.measure.attach.rights import attach_checks
 from ioflame.measure.host_checks import doctor_checks
+from ioflame.measure.options import profile_options
 
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("doctor", help="check what this host can measure", description=__doc__)
-    add_profile_arguments(parser)
+    add_options(parser, "doctor")
     parser.add_argument(
         "--attach", type=process_number, metavar="PID", help="what watching this process takes, and what is missing"
     )

@@ -9,18 +9,17 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from pathlib import Path
 
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.cells import CellsRun
-from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, kept
 from ioflame.measure.experiment.conduct import conduct_cells, identity
 from ioflame.measure.experiment.job import CellsJob
 from ioflame.measure.experiment.plan import check_host, resolve_cells
+from ioflame.measure.options import profile_options
 from ioflame.measure.study import refuse_others
 from ioflame.present.experiment_page import cells_text, cells_view, unwatched, write_experiment_page
 from workloads.database import locked
@@ -31,9 +30,7 @@ from workloads.registry import engine_named
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("experiment", help="run an experiment and print its tables", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="one of `ioflame list`, or a .toml file")
-    add_repetition(parser)
-    parser.add_argument("--resume", metavar="DIR", help="resume the experiment in DIR (RESUME)")
-    add_profile_arguments(parser)
+    add_options(parser, "experiment")
     parser.set_defaults(run=run)
 
 
@@ -41,16 +38,14 @@ def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
     check_store(arguments.store)
     options = profile_options(arguments)
-    rounds = None if arguments.repeats is None else counts(Setting.REPEATS, arguments.repeats)[0]
-    users = counts(Setting.USERS, arguments.users)
     with interruptible():
         engine = engine_named(options.engine, own_definitions(arguments.name), options.client)
-        job = resolve_cells(arguments.name, options, engine, rounds, users, reporter)
+        job = resolve_cells(arguments.name, options, engine, arguments.repeats, arguments.users, reporter)
         check_host(job)
         record = job.record()
         with locked(job.place):
             if arguments.resume:
-                going = CellsRun.open(Path(arguments.resume).resolve())
+                going = CellsRun.open(arguments.resume.resolve())
                 refuse_others(going.directory, identity(going.record), identity(record))
             else:
                 going = CellsRun.create(options.out, record)

@@ -11,7 +11,7 @@ from ground.results.accounts import ACCOUNTS, Account
 from ground.results.metrics import METRICS
 from ground.results.store.database import Store
 from ground.text.progress import Reporter, shown_path
-from ioflame.commands.arguments import Commands, add_memory, memory_of
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.store.history import read_history, write_otava
 from viz.page.document import write_page
 from viz.page.history import render_history
@@ -41,7 +41,7 @@ def add_parser(commands: Commands) -> None:
         help="a figure alone: qps, cpuPer, p99, instructions (of `ioflame count`) ...; or a row of an account, such as "
         "writepath.memtable",
     )
-    add_memory(parser)
+    add_options(parser, "history")
     parser.set_defaults(run=run)
 
 
@@ -53,7 +53,7 @@ def _metric(name: str) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    store = Store(arguments.store, memory=memory_of(arguments))
+    store = Store(arguments.store, memory=arguments.memory)
     with Reporter.on_terminal().stage("read the versions and look for steps"):
         history = read_history(store, arguments.label, arguments.metric)
     if not history.series:

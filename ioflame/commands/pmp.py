@@ -20,7 +20,7 @@ from ground.system.held_process import process_number
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ground.text.ranges import within
-from ioflame.commands.arguments import Commands
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.instruments.pmp import analyse, draw
 from ioflame.measure.alone import sample
 from ioflame.present.rules_check import own_rules
@@ -84,7 +84,6 @@ def add_parser(commands: Commands) -> None:
     add("--seconds", type=lasting, default=10.0, metavar="S", help="how long (default: 10)")
     add("--hz", type=rate, default=10.0, metavar="HZ", help="samples a second of each thread (default: 10)")
     add("--sampler", default="stacksampler", metavar="NAME", help="stacksampler (default) or gdb")
-    add("--callgraph", default="dwarf", choices=("dwarf", "fp"), help="how callers are found (default: dwarf)")
     add(
         "--rules",
         default=DEFAULT_ENGINE,
@@ -94,9 +93,8 @@ def add_parser(commands: Commands) -> None:
     pause = within("--max-pause", float, 0.0, 3_600_000.0)
     add("--max-pause", type=pause, default=250.0, metavar="MS", help="the longest pause gdb may cause (default: 250)")
     add("--force", action="store_true", help="let gdb stop the process however long it takes, under seccomp too")
-    add("--out", default="runs", metavar="DIR", help="where the new directory goes (default: runs)")
     add("--json", action="store_true", help="print pmp.json and locks.json as one object instead of tables")
-    add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
+    add_options(parser, "pmp")
     parser.set_defaults(run=run)
 
 
@@ -107,9 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         own_rules(Path(arguments.rules))
     plan = PmpPlan(arguments.sampler, arguments.hz, arguments.callgraph, arguments.max_pause, arguments.force)
     with interruptible():
-        directory, interrupted = sample(
-            plan, arguments.pid, arguments.seconds, Path(arguments.out).absolute(), reporter
-        )
+        directory, interrupted = sample(plan, arguments.pid, arguments.seconds, arguments.out.absolute(), reporter)
         with reporter.stage("fold the stacks and find their names"):
             pmp, locks = analyse(directory, rules)
         draw(directory, rules)

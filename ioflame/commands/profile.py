@@ -12,9 +12,10 @@ from ground.errors import EXIT_INTERRUPTED
 from ground.results.run import Run
 from ground.system.process import interruptible
 from ground.text.progress import Reporter
-from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, measured, print_outcome
 from ioflame.measure.job import Job, new_record, resolve
+from ioflame.measure.options import profile_options
 from ioflame.measure.profile import database_of, load_and_measure
 from workloads.database import locked
 
@@ -33,8 +34,7 @@ def add_parser(commands: Commands) -> None:
         description=_EXAMPLES + "\n" + (__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_profile_arguments(parser)
-    parser.add_argument("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
+    add_options(parser, "profile")
     parser.set_defaults(run=run)
 
 

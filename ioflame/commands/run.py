@@ -11,7 +11,6 @@ import contextlib
 import shlex
 import shutil
 import sys
-from pathlib import Path
 
 from collectors.counts import QueryCount, command_count
 from collectors.perf import plan_recording
@@ -20,17 +19,15 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameE
 from ground.results.command_run import CommandRun
 from ground.results.run import check_writable
 from ground.results.run_list import list_runs
-from ground.settings import FrontEnd, Setting, worded_for
+from ground.settings import FrontEnd, worded_for
 from ground.system.held_process import HeldProcess, process_number
 from ground.system.process import Children, interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ground.text.ranges import number, within
+from ground.text.ranges import within
 from ioflame import __version__
-from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code, print_outcome, shown_command
-from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
-from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY
-from ioflame.measure.attach.conduct import LEAST_SECONDS
+from ioflame.instruments import BY_DEFAULT
 from ioflame.measure.attach.job import AttachOptions, count_refused
 from ioflame.measure.own_command.added_words import added_words
 from ioflame.measure.own_command.command_words import StartedCommand, checked_command
@@ -40,8 +37,7 @@ from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from viz.terminal.runs import render_runs
 from viz.terminal.summary import lost_lines
-from workloads.counted_clients import client_names
-from workloads.registry import service_named, service_names
+from workloads.registry import service_named
 
 _EXAMPLES = """examples:
   ioflame run -- ./db_bench --benchmarks=readrandom --use_existing_db --duration=60 --db=/mnt/db
@@ -65,8 +61,7 @@ def add_parser(commands: Commands) -> None:
         usage="ioflame run [options] -- COMMAND [ARGUMENT ...]",
     )
     add = parser.add_argument
-    lasting = within("--seconds", float, LEAST_SECONDS, _MOST_SECONDS)
-    add("--seconds", type=lasting, metavar="S", help="all windows together (default: --duration of db_bench, else 60)")
+    add_options(parser, "run")
     before = within("--warm-up", float, 0.0, _MOST_SECONDS)
     add("--warm-up", type=before, metavar="S", help="before the first window (default: a tenth of the time)")
     add("--untouched", action="store_true", help="add no flag to the command; a line names what is not measured for it")
@@ -75,23 +70,7 @@ def add_parser(commands: Commands) -> None:
         action="store_true",
         help="the command with all that it starts as one run, from its start; of a --client, from its first line",
     )
-    known, default = " ".join(INSTRUMENTS), " ".join(BY_DEFAULT)
-    add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
-    add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")
-    add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
-    add("--client", metavar="NAME", help=f"whose lines count the queries: {', '.join(client_names())}, or FILE.toml")
     add("--server", type=process_number, metavar="PID", help="watch this process, to which the queries go, instead")
-    add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
-    default_rate = str(BENCHMARK_FREQUENCY)
-    add("--freq", default=default_rate, metavar="HZ", help=f"samples a second and CPU (default: {default_rate})")
-    add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
-    add("--device", type=Path, metavar="DIR", help="a directory on its device (default: where most open files are)")
-    add("--engine", metavar="NAME", help=f"whose rules: {', '.join(service_names())} (default: what its files tell)")
-    add("--rules", type=Path, metavar="FILE", help="categories of your own, instead")
-    add("--store", metavar="DIR", help="add what was measured to the store in DIR (`ioflame store --help`)")
-    add("--out", default="runs", metavar="DIR", help="where run directories go (default: runs)")
-    add("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
-    add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command with its arguments, after --")
     parser.set_defaults(run=run)
 
@@ -127,7 +106,7 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
         if client is not None and client.server and arguments.server is None:
             reporter.line(f"{command.program} itself is watched; --server PID watches {client.server} instead")
         options = CommandOptions(
-            command, added, report, arguments.seconds, arguments.warm_up, arguments.whole, count, attach, lines,
+            command, added, report, arguments.duration, arguments.warm_up, arguments.whole, count, attach, lines,
             arguments.server,
         )  # fmt: skip
         watched = WatchedCommand(options, home, plan, reporter)
@@ -167,7 +146,6 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
         raise UsageError(
             "--count and --count-symbol each count the queries", means="nothing was started", mend="one of them"
         )
-    asked = collectors(arguments.collect)
     # They are read again for each benchmark, when it is too late to refuse them.
     if arguments.engine is not None:
         service_named(arguments.engine)
@@ -188,16 +166,16 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
         rules=arguments.rules,
         counts={},
         symbol=arguments.count_symbol or (command.called if not arguments.count else None),
-        event=event_name(arguments.event),
-        frequency=number(Setting.FREQ, arguments.freq, int, 1, 20_000),
+        event=arguments.event,
+        frequency=arguments.freq,
         callgraph=arguments.callgraph,
-        collect=asked or BY_DEFAULT,
-        asked_to_collect=asked is not None,
+        collect=arguments.collect or BY_DEFAULT,
+        asked_to_collect=arguments.collect is not None,
         device=arguments.device,
         budget=None,
         period=0.0,
         redact=False,
-        out=Path(arguments.out).absolute(),
+        out=arguments.out.absolute(),
         quiet=arguments.quiet,
     )
 

@@ -18,7 +18,7 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_OK, UsageError
 from ground.results.store.database import Answer, Store
 from ground.text.progress import Reporter
 from ground.text.tsv import tsv
-from ioflame.commands.arguments import Commands, add_memory, memory_of
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.store.add import add_to_store
 from ioflame.store.export import export_run
 from ioflame.store.fleet import watch_release
@@ -55,7 +55,7 @@ def add_parser(commands: Commands) -> None:
     def verb(name: str, about: str, run_verb: Any) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=about, description=about)
         made.add_argument("store", type=Path, metavar="STORE", help="its directory")
-        add_memory(made)
+        add_options(made, "store")
         made.set_defaults(run=run, verb=run_verb)
         return made
 
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"there is no {path}", means="nothing was added", mend="ioflame store add STORE runs/latest"
             )
-    store = Store(arguments.store, create=arguments.verb is _add, memory=memory_of(arguments))
+    store = Store(arguments.store, create=arguments.verb is _add, memory=arguments.memory)
     code: int = arguments.verb(store, arguments)
     if arguments.verb is not _check:
         # After the query: one whose inside is damaged is found by reading it.

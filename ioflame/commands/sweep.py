@@ -8,7 +8,6 @@ keeps the limit. The client is ours (`--client ioflame`).
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from ground.results.sweep import PERCENTILES, SweepRun
 from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ground.text.ranges import number
-from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ground.text.units import parse_time
+from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import kept
 from ioflame.measure.job import planned
+from ioflame.measure.options import profile_options
 from ioflame.measure.sweep import SweepOptions, check_swept, sweep
 from ioflame.present.sweep import shown_sweep, write_sweep_page
 from viz.terminal.sweep import render_sweep
@@ -34,9 +34,9 @@ _EXAMPLES = """examples:
   ioflame sweep --workload readwhilewriting --limit p99_9=10ms --duration 60
   ioflame sweep runs/20261126T000000-sweep-readrandom            a finished one again
 """
-_ARRIVALS = ("poisson", "fixed")
-_UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
-_SECONDS, _MOST_RUNS, _MOST_SECONDS = 20, 50, 86_400
+# Of a rate, where nothing was said.
+_SECONDS = 20
+_LARGEST_LIMIT_US = 86_400e6
 
 
 def add_parser(commands: Commands) -> None:
@@ -46,12 +46,8 @@ def add_parser(commands: Commands) -> None:
         description=_EXAMPLES + "\n" + (__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
-    add("directory", type=Path, nargs="?", metavar="DIR", help="a finished sweep")
-    add("--limit", default="", metavar="P=TIME", help=f"what a rate has to keep, of {', '.join(PERCENTILES)}: p99=2ms")
-    add("--runs", default="8", metavar="N", help="rates at most, each twice --duration (default: 8)")
-    add("--arrivals", default=_ARRIVALS[0], choices=_ARRIVALS, help="how queries come (default: poisson, at random)")
-    add_profile_arguments(parser)
+    parser.add_argument("directory", type=Path, nargs="?", metavar="DIR", help="a finished sweep")
+    add_options(parser, "sweep")
     parser.set_defaults(run=run)
 
 
@@ -96,13 +92,17 @@ def _ours(client: str | None) -> str:
 
 def _options(arguments: argparse.Namespace) -> SweepOptions:
     percentile, limit = _limit(arguments.limit) if arguments.limit else (PERCENTILES[1], None)
-    runs = number("--runs", arguments.runs, int, 1, _MOST_RUNS)
-    duration = number(Setting.DURATION, arguments.duration or str(_SECONDS), int, 1, _MOST_SECONDS)
-    return SweepOptions(percentile, limit, runs, duration, arguments.arrivals)
+    return SweepOptions(percentile, limit, arguments.runs, arguments.duration or _SECONDS, arguments.arrivals)
 
 
 def _limit(text: str) -> tuple[str, float]:
-    match = re.fullmatch(r"(\w+)=(\d+(?:\.\d+)?)(us|ms|s)", text)
-    if match is None or match[1] not in PERCENTILES or not float(match[2]):
-        raise RefusedError(f"--limit {text} is no percentile with a time", mend=f"--limit {'|'.join(PERCENTILES)}=2ms")
-    return match[1], float(match[2]) * _UNITS[match[3]]
+    """The percentile, and us."""
+    percentile, _, time = text.partition("=")
+    try:
+        us = parse_time(time) * 1e6 if percentile in PERCENTILES else 0.0
+    except ValueError:
+        us = 0.0
+    if not 0 < us < _LARGEST_LIMIT_US:
+        mend = Setting.LIMIT.to(f"{'|'.join(PERCENTILES)}=2ms")
+        raise RefusedError(f"{Setting.LIMIT.to(f'{text:.40}')} is no percentile with a time", mend=mend)
+    return percentile, round(us, 3)

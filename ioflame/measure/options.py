@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import argparse
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
+
+from ground.errors import UsageError
+from ground.settings import Setting
+from ground.text.ranges import choice
+from workloads.engine import OUR_CLIENT
+from workloads.registry import engine_named
 
 
 @dataclass(frozen=True)
@@ -49,3 +57,48 @@ class ProfileOptions:
     def as_text(self) -> dict[str, str]:
         """The options as given, for `run.json`."""
         return {name: str(value) for name, value in vars(self).items() if value is not None}
+
+
+def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
+    """Of the parsed options; what one of them means for another is checked here. UsageError where it makes no sense."""
+    library = libraries(arguments)
+    client = _client_of_library(arguments) if library else arguments.client
+    engine = engine_named(arguments.engine, client=client)
+    if arguments.threshold_us is not None and not arguments.tail and "tail" not in (arguments.collect or ()):
+        raise UsageError(
+            f"{Setting.THRESHOLD_US.to(arguments.threshold_us)} has no effect: no records of single queries are "
+            "collected",
+            means="nothing was started",
+            mend=Setting.TAIL.to(1),
+        )
+    types = engine.about.cache_types
+    own: dict[str, Any] = {
+        "workload": arguments.workload or next(iter(engine.workloads())),
+        "configuration": arguments.config or next(iter(engine.configurations())),
+        "db_dir": arguments.db_dir.absolute() if arguments.db_dir else None,
+        "cache_type": choice(Setting.CACHE_TYPE, arguments.cache_type or types[0], types),
+        "frequency": arguments.freq,
+        "out": arguments.out.absolute(),
+        "client": client,
+        "library": library,
+    }
+    names = (field.name for field in fields(ProfileOptions) if field.name not in own)
+    return ProfileOptions(**own, **{name: getattr(arguments, name) for name in names})
+
+
+def libraries(arguments: argparse.Namespace) -> str | None:
+    """Releases and libraries, several by commas; None where none was asked for."""
+    return ",".join(arguments.rocksdb) or None
+
+
+def _client_of_library(arguments: argparse.Namespace) -> str:
+    """The client that opens a library. UsageError where another client was asked for."""
+    engine_named(arguments.engine).releases()
+    if arguments.db_bench or arguments.client not in (None, OUR_CLIENT):
+        other = Setting.DB_BENCH.to(arguments.db_bench) if arguments.db_bench else Setting.CLIENT.to(arguments.client)
+        raise UsageError(
+            f"{Setting.ROCKSDB.to(','.join(arguments.rocksdb))} is opened by our own client; {other} is another one",
+            means="nothing was started",
+            mend=f"leave one of {Setting.ROCKSDB}, {Setting.DB_BENCH} and {Setting.CLIENT} out",
+        )
+    return OUR_CLIENT

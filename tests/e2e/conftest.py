@@ -10,8 +10,9 @@ import pytest
 
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.commands.arguments import add_profile_arguments, profile_options
+from ioflame.commands.arguments import add_options
 from ioflame.measure.job import resolve
+from ioflame.measure.options import profile_options
 from tests.recorded_run import KEYS, made_once
 from workloads.database import locked
 
@@ -24,7 +25,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _load(directory: Path) -> None:
     parser = argparse.ArgumentParser()
-    add_profile_arguments(parser)
+    add_options(parser, "profile")
     arguments = ["--scale=smoke", f"--num-keys={KEYS}", f"--db-dir={directory}", "--quiet"]
     reporter = Reporter(quiet=True)
     job = resolve(profile_options(parser.parse_args(arguments)), reporter)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from ioflame.cli import main
-from ioflame.commands.arguments import add_profile_arguments, profile_options
-from ioflame.measure.options import ProfileOptions
+from ioflame.commands.arguments import add_options
+from ioflame.measure.options import ProfileOptions, profile_options
 
 
 def options(*words: str) -> ProfileOptions:
     """Those of a profile; without words the defaults."""
     parser = argparse.ArgumentParser()
-    add_profile_arguments(parser)
+    add_options(parser, "profile")
     return profile_options(parser.parse_args(words))
 
 

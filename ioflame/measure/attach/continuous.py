@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import signal
 import time
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.errors import IoflameError, MeasurementError
 from ground.results.files import Files
 from ground.results.run import open_run
 from ground.system.held_process import HeldProcess
@@ -19,9 +18,10 @@ from ground.system.own_cpu import own_cpu_seconds
 from ground.system.process import Child, Children
 from ground.system.run_module import module_argv
 from ground.text.progress import Reporter
+from ground.text.ranges import number
+from ground.text.units import parse_time
 from ioflame.measure.attach.budget import over_budget
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST = 3650 * 86_400.0
 _LOOK_SECONDS = 0.5
 # What a signal keeps: the runs of so many seconds.
@@ -40,11 +40,7 @@ class Repetition:
 
 def parse_duration(option: str, text: str) -> float:
     """`90`, `20s`, `10m`, `2h`, `7d` in seconds; UsageError, which names the option, for anything else."""
-    matched = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    seconds = float(matched[1]) * _UNITS[matched[2] or "s"] if matched else 0.0
-    if not 0 < seconds <= _LONGEST:
-        raise UsageError(f"{option} {text:.40} is no length of time", mend=f"{option} 20s, 10m, 2h or 7d")
-    return seconds
+    return number(option, text, parse_time, 0.001, _LONGEST, "10m")
 
 
 def repeat(

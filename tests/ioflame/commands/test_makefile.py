@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ground.settings import FrontEnd, Setting, worded, worded_for
+from ground.settings import FrontEnd, Setting, options_of, variables, worded, worded_for
 from ioflame.cli import build_parser, main
-from ioflame.commands.arguments import add_profile_arguments, add_repetition
 from tests.places import ROOT
 
 # What a shell or make would take for its own, and what splitting at blanks would lose.
+# An `ioflame` that writes down the words it runs with, as the real one makes them of its environment.
+STAND_IN = f"""#!/usr/bin/env python3
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from ground.settings import words_of_make
+words = sys.argv[1:2] + words_of_make(sys.argv[1]) + sys.argv[2:]
+left = sorted(os.environ.keys() & {{"SCALE", "STORE", "DB_DIR", "WORKLOAD"}})
+open("called-ioflame", "w").write("".join(word + chr(0) for word in words + left))
+"""
 VALUES = ("--dash  it's $HOME $(HOME) $$", 'x\ny "`id`" $(shell touch expanded)', "#;&|<>*?~\\", "\\n")
 
 
@@ -28,9 +34,12 @@ def place(tmp_path: Path) -> Path:
     commands = tmp_path / ".venv" / "bin"
     commands.mkdir(parents=True)
     (tmp_path / "ioflame").mkdir()
+    (tmp_path / "ground").mkdir()
+    shutil.copy(ROOT / "ground" / "settings.py", tmp_path / "ground")
     (tmp_path / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$DB_BENCH" "$NEEDS" > for-setup\n')
+    (commands / "ioflame").write_text(STAND_IN)
+    (commands / "python").write_text('#!/bin/sh\nprintf "%s\\0" "$@" > called-python\n')
     for name in ("ioflame", "python"):
-        (commands / name).write_text(f'#!/bin/sh\nprintf "%s\\0" "$@" > called-{name}\n')
         (commands / name).chmod(0o755)
     return tmp_path
 
@@ -56,15 +65,16 @@ def make(place: Path, target: str, *variables: str, **environment: str) -> None:
 def test_values_from_the_command_line_or_the_environment_arrive_unchanged(place: Path, target: str) -> None:
     given = dict(zip(("--workload", "--db-dir", "--collect", "--out"), VALUES, strict=True))
     wanted = [f"{option}={value}" for option, value in given.items()]
-    first = ["profile"] if target == "profile" else ["experiment", "io-efficiency"]
+    first, last = ["profile"], list[str]()
     variables = {option.removeprefix("--").replace("-", "_").upper(): value for option, value in given.items()}
     if target == "io-efficiency":
+        first, last = ["experiment"], ["io-efficiency"]
         variables["RESUME"] = VALUES[0]
-        wanted += ["--users=1 2", f"--resume={VALUES[0]}"]
+        wanted = [*wanted[:3], "--users=1 2", f"--resume={VALUES[0]}", wanted[3]]
     make(place, target, *(f"{name}={text}" for name, text in variables.items()))
-    assert arguments(place / "called-ioflame") == [*first, *wanted]
+    assert arguments(place / "called-ioflame") == [*first, *wanted, *last]
     make(place, target, **variables)
-    assert arguments(place / "called-ioflame") == [*first, *wanted]
+    assert arguments(place / "called-ioflame") == [*first, *wanted, *last]
     make(place, target, f"DB_BENCH={' '.join(VALUES)}")
     assert arguments(place / "for-setup") == [" ".join(VALUES), ""]
     assert f"--db-bench={' '.join(VALUES)}" in arguments(place / "called-ioflame")
@@ -94,23 +104,13 @@ def test_a_command_line_arrives_in_one_word_behind_its_options(place: Path) -> N
 
 
 def test_every_option_of_a_command_is_a_variable_of_its_target(place: Path) -> None:
-    def options(add: Callable[[argparse.ArgumentParser], None]) -> list[str]:
-        parser = argparse.ArgumentParser(add_help=False)
-        add(parser)
-        return [action.option_strings[-1] for action in parser._actions if action.nargs != 0]
-
-    profile, repeated = options(add_profile_arguments), options(add_repetition)
-    # `DIR` on a command line, not an option of those two.
-    compared = ["--factor", "--delta", "--time", "--sessions", "--blocks", "--schedule", "--resume"]
-    for target, own in (
-        ("profile", []), ("doctor", []), ("io-efficiency", [*repeated, "--resume"]),
-        ("experiment", ["--repeats", "--resume"]), ("compare", compared),
-    ):  # fmt: skip
-        wanted = {f"{option}={number}" for number, option in enumerate([*profile, *own])}
-        make(place, target, *(word.removeprefix("--").partition("=")[0].replace("-", "_").upper() + "=" +
-                              word.partition("=")[2] for word in wanted))  # fmt: skip
-        given = [word for word in arguments(place / "called-ioflame") if word.startswith("--")]
-        assert sorted(given) == sorted(wanted), target
+    for target in ("profile", "doctor", "experiment", "compare", "count", "sweep", "run"):
+        names = variables(target)
+        assert len(names) > 4
+        make(place, target, *(f"{name}={number}" for number, name in enumerate(names)))
+        given = [word for word in arguments(place / "called-ioflame") if word.startswith("--") and word != "--"]
+        flags = (f"--{name.lower().replace('_', '-')}" for name in names)
+        assert given == [flag if flag == "--count" else f"{flag}={number}" for number, flag in enumerate(flags)]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_variable_that_no_target_knows_is_refused_before_anything_starts(
 ) -> None:
     done = ended(place, target, *given)
     assert (done.returncode, done.stdout) == (2, "") and says in done.stderr
-    assert {path.name for path in place.iterdir()} == {"Makefile", ".venv", "ioflame"}
+    assert {path.name for path in place.iterdir()} == {"Makefile", ".venv", "ioflame", "ground"}
 
 
 def test_quick_tests_without_their_set_up_say_which_it_is(place: Path) -> None:
@@ -152,14 +152,14 @@ def test_the_runs_of_the_docs_are_those_below_out(place: Path) -> None:
     (place / out / "latest").symlink_to("one")
     stand_in = place / ".venv" / "bin" / "ioflame"
     places = {"experiment": f"{place}/of an experiment", "comparison": f"{place}/of a comparison"}
-    echoes = "".join(f'echo "{name}:   {made}"\n' for name, made in places.items())
+    echoes = "".join(f'print("{name}:   {made}")\n' for name, made in places.items())
     stand_in.write_text(stand_in.read_text() + echoes)
     make(place, "docs", f"OUT={out}")
     assert arguments(place / "called-python") == [
         "docs/refresh.py", *[str(place / out / "one")] * 2, *places.values(),
     ]  # fmt: skip
     called = arguments(place / "called-ioflame")
-    assert (called[0], called[-1]) == ("compare", f"--out={out}")
+    assert called[:2] == ["compare", f"--out={out}"]
 
 
 _DWARF = "{CALLGRAPH=dwarf}, or a build with frame pointers"
@@ -178,6 +178,7 @@ _DISK = "{CPUS=} (of the disk); idle=poll; fewer threads than CPUs"
         (FrontEnd.MAKE, _DISK, "CPUS= (of the disk); idle=poll; fewer threads than CPUs"),
         (FrontEnd.ATTACH, _DISK, "idle=poll; fewer threads than CPUs"),
         (FrontEnd.ATTACH, "a smaller {CACHE_SIZE} or more {NUM_KEYS}", ""),
+        (FrontEnd.ATTACH, "{ENGINE=lmdb}", "--engine=lmdb"),
         (FrontEnd.ATTACH, "LD_PRELOAD of jemalloc, or MALLOC_TRIM_THRESHOLD_", None),
     ],
 )
@@ -195,30 +196,20 @@ def test_what_a_service_cannot_be_told_is_left_out() -> None:
         assert Setting.CPUS.where_known("x") == "x" and Setting.CPUS.to("0-3") == "CPUS=0-3"
 
 
-def test_every_setting_is_a_variable_of_the_makefile_and_an_option_of_its_commands(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
-    variables = dict(re.findall(r"^(OF_[A-Z_]+) := (.*)$", makefile, re.MULTILINE))
-    commands = {"OF_PROFILE": ["profile", "experiment", "compare"], "OF_EXPERIMENT": ["experiment"]}
-    commands |= {"OF_IO_EFFICIENCY": ["experiment"], "OF_COMPARE": ["compare"]}
-    takes: dict[str, set[str]] = {}
-    for kind, names in commands.items():
-        for name in variables[kind].split():
-            takes.setdefault(name, set()).update(names)
-    helps: dict[str, str] = {}
-    for command in ("profile", "experiment", "compare", "attach"):
+def test_every_command_takes_the_options_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {command for setting in Setting for form in setting.forms for command in form.commands.split()}
+    for command in commands - {"store"}:  # of each of its verbs
         with pytest.raises(SystemExit):
             build_parser(command)[0].parse_args([command, "--help"])
-        helps[command] = capsys.readouterr().out
-    for setting in Setting:
-        with worded_for(FrontEnd.COMMAND):
-            options = [(command, str(setting)) for command in takes[setting.value]]
-        with worded_for(FrontEnd.ATTACH):
-            options += [("attach", str(setting))] if setting.known else []
-        assert options
-        for command, option in options:
-            assert re.search(rf"^ +{option}\b", helps[command], re.MULTILINE), (command, option)
+        text = capsys.readouterr().out
+        for setting, form in options_of(command):
+            assert re.search(rf"^ +(-\w, )?{setting.flags(form)[-1]}\b", text, re.MULTILINE), (command, setting)
+
+
+def test_the_documentation_has_every_variable_of_a_profile() -> None:
+    text = (ROOT / "docs" / "usage.md").read_text(encoding="utf-8")
+    table = text.partition("<!-- options:begin")[2].partition("<!-- options:end")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == variables("profile")
 
 
 def test_an_option_that_is_refused_is_called_what_was_typed(capsys: pytest.CaptureFixture[str]) -> None:

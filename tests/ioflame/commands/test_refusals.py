@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ground.errors import EXIT_OK, EXIT_USAGE, UsageError
+from ground.settings import Setting
 from ioflame import cli
 from ioflame.cli import build_parser
 from ioflame.instruments import INSTRUMENTS
@@ -45,8 +46,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--factor=cache_type=lru_cache", "two or more values"),
         ("--factor=cache_type=lru_cache,none", "CACHE_TYPE=none is not known"),
         ("--factor=block_size=4096,small --db-bench=sh", "not a whole number"),
-        ("--null=sh --delta=2", "DELTA=2: expected a percentage such as 2%"),
-        ("--null=sh --time=soon", "TIME=soon: expected a time such as 40m"),
+        ("--null=sh --delta=2", "DELTA=2: '2' is no percentage such as 2%"),
+        ("--null=sh --time=soon", "TIME=soon: 'soon' is no time: write seconds"),
         ("--null=sh --sessions=17", "SESSIONS=17 is out of range"),
         ("--null=sh --schedule=fast", "SCHEDULE=fast is not known"),
         ("/no/such", "is no directory of a comparison"),
@@ -125,10 +126,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "store": [("sql /no/such 'SELECT 1'", "/no/such"), ("add new /no/such", "there is no /no/such"),
               ("compcat", "(did you mean compact? choose from")],
     "sweep -q --out=out": [
-        ("--limit=p98=1ms", "--limit p98=1ms is no percentile with a time"),
-        ("--limit=p99=0ms", "--limit p99=0ms is no percentile"),
-        ("--limit=2ms", "--limit 2ms is no percentile"),
-        ("--runs=0", "--runs=0 is out of range"),
+        ("--limit=p98=1ms", "LIMIT=p98=1ms is no percentile with a time"),
+        ("--limit=p99=0ms", "LIMIT=p99=0ms is no percentile"),
+        ("--limit=2ms", "LIMIT=2ms is no percentile"),
+        ("--runs=0", "RUNS=0 is out of range"),
         ("--duration=0", "=0 is out of range"),
         ("--client=db_bench", "=db_bench offers no rate to all threads together"),
         ("/no/such/sweep", "/no/such/sweep/sweep.json cannot be read"),
@@ -182,7 +183,8 @@ _BY_UNIT = {"--cache-size": "profile", "--num-keys": "profile", "--duration": "p
 
 def test_a_number_of_any_option_has_a_range() -> None:
     typed = [(one.dest, one.type) for one in arguments_of(build_parser()[0]) if callable(one.type)]
-    numbers = [(name, kind) for name, kind in typed if kind is not Path and name != "metric"]
+    other = {"metric", "event", *(s.name.lower() for s in Setting for form in s.forms if form.kind == "path")}
+    numbers = [(name, kind) for name, kind in typed if kind is not Path and name not in other]
     assert {"seconds", "hz", "warm_up", "jobs", "sample", "width", "pid", "reasons"} <= {name for name, _ in numbers}
     for name, kind in numbers:
         for text in _ENDLESS:

@@ -21,7 +21,7 @@ from ground.results.study import StudyRun
 from ground.system.observer import NullObserver
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.commands.arguments import add_profile_arguments, profile_options
+from ioflame.commands.arguments import add_options
 from ioflame.measure.alone import watch
 from ioflame.measure.bisect.compared import check_symptom
 from ioflame.measure.compare.arm_process import padding
@@ -30,6 +30,7 @@ from ioflame.measure.experiment.conduct import identity
 from ioflame.measure.experiment.job import CellsJob, step_seconds
 from ioflame.measure.experiment.steps import command_step
 from ioflame.measure.job import cache_of, describe_tree
+from ioflame.measure.options import profile_options
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.measure.study import refuse_equal, refuse_others, step
 from ioflame.measure.sweep import check_swept, offered_of
@@ -130,7 +131,7 @@ def test_what_fails_leaves_in_the_record_what_was_started_and_why_it_ended(tmp_p
 
 def job_of(cell: Cell, scale: CellScale, out: Path = Path("runs")) -> CellsJob:
     parser = argparse.ArgumentParser()
-    add_profile_arguments(parser)
+    add_options(parser, "profile")
     options = profile_options(parser.parse_args([f"--out={out}", "--scale=smoke"]))
     cells = Cells(about="", shows="", cannot="", columns=[], holds=[], cells=[cell], scale={"smoke": scale})
     plan = Plan("cpu-clock", 999, "system", "fp", ())
