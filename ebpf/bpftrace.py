@@ -21,7 +21,6 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ebpf.buckets import histogram
 from ebpf.trial import Trial
 from ground.errors import HostError, IoflameError, MeasurementError
 from ground.results.histogram import Histogram
@@ -41,6 +40,8 @@ _TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 # min() of bpftrace 0.17 keeps nothing above 2^32 - 1: `_shortest` maps hold how far below this the shortest is, ns.
 SHORTEST_BELOW = 1 << 62
+# Of a power of two, as in `bpf/common.h`.
+_BUCKETS = 32
 
 _Seen = TypeVar("_Seen")
 _Row = TypeVar("_Row")
@@ -206,6 +207,20 @@ def read_maps(text: str) -> Mapping[str, MapRows]:
             else:
                 rows.append(((), int(value)))
     return maps
+
+
+def bounds(bucket: int) -> tuple[int, int]:
+    """Low (inclusive) and high (exclusive) of a log-linear bucket, ns."""
+    if bucket < _BUCKETS:
+        return bucket, bucket + 1
+    shift = bucket // _BUCKETS - 1
+    return (_BUCKETS + bucket % _BUCKETS) << shift, (_BUCKETS + bucket % _BUCKETS + 1) << shift
+
+
+def histogram(counts: Mapping[int, int], count: int, sum_ns: int, least_ns: int, most_ns: int) -> Histogram:
+    """A histogram of `count` durations that were counted by bucket number, but for those that `counts` lacks."""
+    buckets = [(*bounds(bucket), held) for bucket, held in sorted(counts.items())]
+    return Histogram(count, sum_ns, least_ns, most_ns, buckets)
 
 
 def read_totals(maps: Mapping[str, MapRows]) -> dict[str, int]:

@@ -12,11 +12,11 @@ from ebpf.bpftrace import (
     BpftraceRun,
     Edge,
     MapRows,
+    bounds,
     read_histograms,
     read_maps,
     read_totals,
 )
-from ebpf.buckets import bounds
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
 from ground.errors import HostError, UsageError
 from ground.results.histogram import Histogram

@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.ladder_bpftrace import bpftrace_ladder
 from ebpf.losses import ended_checks, loss_checks, missed_checks
 from ebpf.observer import CoreObserver, query_arguments
-from ground.errors import HostError, UsageError
+from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.ladder import CLASSES, FOLLOWED, REST, Ladder
 from ground.settings import Setting
 from ground.system.observer import Observer
 from ground.system.process import Children
-
-# In the order of preference.
-LADDER_BACKENDS = ("co-re", "bpftrace")
 
 _MOST_SAMPLE = 1_000_000
 # Above this share of followed queries in one of these classes, the stages are of too few to represent all.
@@ -37,7 +33,6 @@ _LARGER = 0.05
 class LadderRequest:
     """pid: the process; sample: one query in so many is followed; start: `auto`, `query` or `syscall`.
 
-    sample, reader and symbols are CO-RE's: bpftrace follows each read call, and begins there
     symbols: the engine's file that names its queries and where it reads; None: those of the default engine
     kind: of the queries to follow; None: the first of the engine's that is called
     query_symbol: the function that is a query, in place of the engine's; `kind` is then a name for its calls
@@ -48,7 +43,6 @@ class LadderRequest:
     sample: int = 8
     start: str = "auto"
     reader: bool = True
-    backend: str = "auto"
     symbols: Path | None = None
     kind: str | None = None
     query_symbol: str | None = None
@@ -62,14 +56,7 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
             f"{Setting.LADDER_SAMPLE.to(request.sample)} is not a number of queries",
             mend=f"1 (each query) to {_MOST_SAMPLE}",
         )
-    if choose_backend(request.backend, "ladder", LADDER_BACKENDS) == "bpftrace":
-        if request.start == "query" or request.kind is not None or request.query_symbol is not None:
-            raise HostError(
-                "the ladder by bpftrace begins at the read call, not at the query",
-                means="the CO-RE programs, which find the engine's functions, do not run here",
-                mend="--start syscall; make setup builds the CO-RE programs   (or: bpftrace ebpf/scripts/ladder.bt)",
-            )
-        return bpftrace_ladder(children, request.pid, out)
+    choose_backend("co-re", "ladder")
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--start", request.start]
     arguments += query_arguments(
         request.symbols, request.kind, request.query_symbol, return_trampolines=request.return_trampolines

@@ -221,7 +221,7 @@ if ((${#wanted[@]})) && ! install "${wanted[@]}"; then
   if ((${#compiling[@]})) && ! install "${compiling[@]}"; then
     core=0
     without "the CO-RE programs are not built: bpftrace is used, which is less exact; there is no
-setup:   off-CPU time then, and the latency ladder starts at the read call" "${compiling[@]}"
+setup:   off-CPU time then, and no latency ladder" "${compiling[@]}"
   fi
   if ((${#engines[@]})) && ! install "${engines[@]}"; then
     without "LevelDB or LMDB cannot be measured" "${engines[@]}"

@@ -16,11 +16,17 @@ static __always_inline int is_device(struct gendisk *disk)
 	return disk->major == (int)device_major && disk->first_minor == (int)device_minor;
 }
 
+/* Before Linux 5.12 a bio does not tell its partition. */
+static __always_inline int is_of_partition(struct bio *bio)
+{
+	return bpf_core_field_exists(bio->bi_bdev) && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+}
+
 static __always_inline int is_ours(struct request *rq)
 {
 	if (device_is_partition) {
 		struct bio *bio = rq->bio;
-		return bio && bpf_core_field_exists(bio->bi_bdev) && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+		return bio && is_of_partition(bio);
 	}
 	if (bpf_core_field_exists(rq->q->disk))
 		return is_device(rq->q->disk);
@@ -44,7 +50,5 @@ static __always_inline struct gendisk *disk_of(struct bio *bio)
 
 static __always_inline int is_our_bio(struct bio *bio)
 {
-	if (device_is_partition)
-		return bpf_core_field_exists(bio->bi_bdev) && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
-	return is_device(disk_of(bio));
+	return device_is_partition ? is_of_partition(bio) : is_device(disk_of(bio));
 }

@@ -8,10 +8,7 @@
  *
  * ladder.h: what is kept; ladder_query.h: the query and the file reader; ladder_path.h: queries of several reads; here:
  * the kernel's events, in a read's order. */
-#include "first_bio.h"
 #include "ladder_query.h"
-#include "read_calls.h"
-#include "submitter.h"
 
 static __always_inline int is_async(long id)
 {
@@ -40,13 +37,13 @@ int WHOLE_PROG(syscall_enter, struct pt_regs *regs, long id)
 	}
 	u64 now = bpf_ktime_get_ns();
 	if (!with_query && is_async(id) && is_target(task))
-		bump(ASYNC_CALLS);
+		lose(ASYNC_CALLS);
 	if (!is_read(id))
 		return 0;
 	if (!with_query) {
 		if (!is_target(task))
 			return 0;
-		thread = begin(task, now);
+		thread = followed(task, OPEN, now);
 		if (!thread)
 			return 0;
 		thread->at[QUERY] = now;
@@ -64,58 +61,33 @@ int WHOLE_PROG(syscall_enter, struct pt_regs *regs, long id)
 }
 
 /* Whether there was room to follow it. */
-static __always_inline bool asked(struct thread *thread, u32 owner, u64 key)
+static __always_inline bool has_request(struct thread *thread, u32 owner, u64 key)
 {
 	struct flight flight = { .owner = owner };
 	ADD(thread->requests, 1);
 	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY)) {
-		bump(LOST_REQUEST);
+		lose(LOST_REQUEST);
 		return false;
 	}
 	if (remember(thread, key))
 		return true;
 	bpf_map_delete_elem(&flights, &key);
 	thread->beyond = 1;
-	bump(BEYOND);
+	lose(BEYOND);
 	return false;
 }
 
-static __always_inline void asked_by_worker(struct task_struct *worker, u64 key)
+static __always_inline void asked_by_worker(struct task_struct *task, struct thread *thread, u64 key,
+					    struct gendisk *disk, u32 bytes)
 {
-	struct task_struct *task = submitter_of(worker);
-	if (!task)
-		return;
-	struct thread *thread = thread_of(task);
-	if (thread && thread->phase != IDLE) {
-		thread->workers = 1;
-		asked(thread, task->pid, key);
-	}
-	bpf_task_release(task);
+	thread->workers = 1;
+	has_request(thread, task->pid, key);
 }
 
-/* Of a request that an IO limit held back. Its thread is known when it is woken by the end. */
-static __always_inline void turn_came(u64 key)
+static __always_inline void asked(struct task_struct *task, struct thread *thread, u64 key, struct gendisk *disk, u32 bytes)
 {
-	struct flight flight = { .begun = bpf_ktime_get_ns() };
-	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
-		bump(LOST_REQUEST);
-}
-
-static __always_inline void request_begins(u64 key, struct gendisk *disk)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase == IDLE) {
-		if (!gate)
-			return;
-		if (sends_held_back(task))
-			turn_came(key);
-		else
-			asked_by_worker(task, key);
-		return;
-	}
 	u64 now = bpf_ktime_get_ns();
-	if (!asked(thread, task->pid, key))
+	if (!has_request(thread, task->pid, key))
 		return;
 	/* The stages are of the first one, in the first read call. */
 	if (thread->requests > 1 || thread->phase < IN_SYSCALL || thread->phase > AWAKE_AGAIN) {
@@ -129,32 +101,11 @@ static __always_inline void request_begins(u64 key, struct gendisk *disk)
 	charge(thread, STARTED, now);
 }
 
-SEC("?tp_btf/block_io_start")
-int WHOLE_PROG(io_start, struct request *rq)
-{
-	request_begins((u64)rq, rq->q->disk);
-	return 0;
-}
-
-/* Before Linux 6.5. */
-SEC("?tp_btf/block_getrq")
-int WHOLE_PROG(got_request)
-{
-	struct bio *bio = bio_of(ctx);
-	request_begins(event_key(ctx), bio->bi_bdev->bd_disk);
-	return 0;
-}
-
-static __always_inline struct flight *followed(struct request *rq, u64 *key)
-{
-	return by_first_bio ? by_bio(&flights, rq, key) : by_request(&flights, rq, key);
-}
-
 SEC("tp_btf/block_rq_issue")
 int WHOLE_PROG(rq_issue, struct request *rq)
 {
 	u64 now = bpf_ktime_get_ns(), key;
-	struct flight *flight = followed(rq, &key);
+	struct flight *flight = flight_of(rq, &key);
 	if (!flight)
 		return 0;
 	if (flight->completed) {
@@ -162,7 +113,7 @@ int WHOLE_PROG(rq_issue, struct request *rq)
 		return 0;
 	}
 	if (flight->issued)
-		bump(REQUEUED);
+		lose(REQUEUED);
 	flight->issued = now;
 	flight->own_issued = bpf_ktime_get_ns() - now;
 	return 0;
@@ -173,7 +124,7 @@ SEC("tp_btf/block_rq_complete")
 int WHOLE_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 {
 	u64 now = bpf_ktime_get_ns(), key;
-	struct flight *flight = followed(rq, &key);
+	struct flight *flight = flight_of(rq, &key);
 	if (!flight || flight->over)
 		return 0;
 	u32 zero = 0;
@@ -194,14 +145,14 @@ int WHOLE_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *task)
 {
-	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase == IDLE)
+	struct thread *thread = active(task);
+	if (!thread)
 		return 0;
 	u64 now = bpf_ktime_get_ns(), key = thread->request;
 	thread->woken = now;
 	u32 zero = 0;
 	struct ending *ending = bpf_map_lookup_elem(&endings, &zero);
-	if (ending && now - ending->completed < AT_ONCE && thread->off == SLEEPS && BPF_CORE_READ_BITFIELD(task, in_iowait))
+	if (ending && now - ending->completed < AT_ONCE && thread->asleep && BPF_CORE_READ_BITFIELD(task, in_iowait))
 		thread->held = *ending;
 	if (thread->phase != ASLEEP && thread->phase != ASKED)
 		return 0;
@@ -237,8 +188,8 @@ int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_stru
 		else if (thread->phase == AWAKE_AGAIN)
 			thread->other_sleeps++;
 	}
-	thread = thread_of(next);
-	if (!thread || thread->phase == IDLE || thread->off == RUNS)
+	thread = active(next);
+	if (!thread || !thread->off_since)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
 	arrived(next, thread, now);
@@ -256,8 +207,8 @@ SEC("tp_btf/sys_exit")
 int WHOLE_PROG(syscall_exit, struct pt_regs *regs, long result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase == IDLE || thread->part != PART_CALL)
+	struct thread *thread = active(task);
+	if (!thread || thread->part != PART_CALL)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
 	if (with_query)

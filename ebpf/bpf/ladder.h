@@ -3,8 +3,6 @@
  * into. */
 #pragma once
 
-#include "rows.h"
-#include "threads.h"
 #include "uprobe.h"
 
 enum point {
@@ -60,20 +58,24 @@ enum part {
 #define ROW_FOREIGN (ROW_SEVERAL + PARTS)
 #define ROWS (ROW_FOREIGN + PARTS)
 
+enum loss {
+	LOST_THREAD,  /* no room for a thread's state: its query is not followed */
+	LOST_REQUEST, /* the map of requests in flight was full */
+	LOST_DEVICE,  /* the map of devices was full */
+	NESTED,       /* a query within a followed query: part of the outer one */
+	ABANDONED,    /* a followed query that never returned (an exception went through it) */
+	REQUEUED,     /* a followed request issued more than once: its last issue counts */
+	OVERFLOW,     /* longer than the last bucket begins */
+	ASYNC_CALLS,  /* that ask for reads which no read call waits for, where the ladder starts at the read call */
+	MISSED_IN,    /* no event of a switch-in came: its time is worked out from the CPU time since */
+	BEYOND,       /* a request of a query that already had REQUESTS under way: not among its waits */
+	LOSSES,
+};
+
 enum counter {
 	QUERIES,       /* begun while the gate was open, followed or not */
 	FOLLOWED,      /* of these */
 	THREADS,       /* that began any */
-	LOST_THREAD,   /* no room for a thread's state: its query is not followed */
-	LOST_REQUEST,  /* the map of requests in flight was full */
-	LOST_DEVICE,   /* the map of devices was full */
-	NESTED,        /* a query within a followed query: part of the outer one */
-	ABANDONED,     /* a followed query that never returned (an exception went through it) */
-	REQUEUED,      /* a followed request issued more than once: its last issue counts */
-	OVERFLOW,      /* longer than the last bucket begins */
-	ASYNC_CALLS,   /* that ask for reads which no read call waits for, where the ladder starts at the read call */
-	MISSED_IN,     /* no event of a switch-in came: its time is worked out from the CPU time since */
-	BEYOND,        /* a request of a query that already had REQUESTS under way: not among its waits */
 	READER_CALLS,  /* of the file reader, by followed queries */
 	OUTSIDE_READS, /* read calls from a followed query's return to the thread's next query: an iterator's Next */
 	READS,         /* read calls of queries of class SEVERAL */
@@ -89,6 +91,7 @@ enum counter {
 SHOW_ENUM(point);
 SHOW_ENUM(class);
 SHOW_ENUM(part);
+SHOW_ENUM(loss);
 SHOW_ENUM(counter);
 
 /* Where a thread is within the query that is followed. */
@@ -108,7 +111,6 @@ enum phase {
 
 const volatile int with_query = 0;  /* uprobes on the query; without, the read call is the query */
 const volatile int with_reader = 0; /* uprobes on the file reader */
-const volatile u32 sample = 1;      /* one query in so many */
 #define REQUESTS 32
 #define ASYNC_CALLS_KNOWN 2
 const volatile s64 async_calls[ASYNC_CALLS_KNOWN] = { -1, -1 };
@@ -125,7 +127,7 @@ struct thread {
 	u64 since;        /* what it ran before is in `parts` */
 	u64 without_cpu;  /* ns of the query; `without_then`: at `since` */
 	u64 without_then;
-	u64 left_cpu;     /* when it left its CPU last */
+	u64 off_since;    /* when it left its CPU; 0: it has one */
 	u64 got;          /* when it got its CPU last, or began */
 	u64 woken;        /* when it was woken last, which may be before it left its CPU */
 	u64 cpu_ns;       /* by the scheduler, when it left its CPU last */
@@ -147,15 +149,13 @@ struct thread {
 	u32 workers; /* requests that a worker made for it */
 	u32 known;
 	u32 part;    /* where it is while it has a CPU */
-	u32 off;     /* it has none: `enum off` */
+	u32 asleep;  /* off its CPU, and not as it was preempted */
 	u32 reader_calls;
 	u32 waited;  /* requests that a wait of it ended with */
 	u32 other_sleeps; /* in the read call, after it slept for its request */
 	u32 held_back;    /* requests of it that were */
 	struct ending held; /* the one that it was woken by */
 };
-
-enum off { RUNS, SLEEPS, PREEMPTED };
 
 struct flight {
 	u64 issued;
@@ -167,10 +167,7 @@ struct flight {
 	u64 begun; /* of one that was held back: nobody knows whose until it ends */
 };
 
-TASK_MAP(threads, struct thread);
-MAP(flights, HASH, 16384, u64, struct flight);
-MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
-MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
+#include "followed_reads.h"
 
 /* The last request on this CPU that was held back, once it is done. */
 MAP(endings, PERCPU_ARRAY, 1, u32, struct ending);
@@ -178,26 +175,19 @@ MAP(endings, PERCPU_ARRAY, 1, u32, struct ending);
 /* Requests of followed reads by disk: major << 32 | minor. */
 MAP(devices, PERCPU_HASH, 256, u64, u64);
 
-static __always_inline void bump(u32 what)
-{
-	u64 *n = bpf_map_lookup_elem(&counters, &what);
-	if (n)
-		ADD(*n, 1);
-}
-
 /* The verifier looks at it once, by itself: inlined into loops over stages and parts it took half of the instructions that
  * it looks at in a program at most. */
 __noinline int count(u32 number, u64 ns, u64 own)
 {
 	struct row *row = bpf_map_lookup_elem(&rows, &number);
 	if (row && count_into(row, ns, own))
-		bump(OVERFLOW);
+		lose(OVERFLOW);
 	return 0;
 }
 
-static __always_inline struct thread *thread_of(struct task_struct *task)
+static __always_inline bool is_active(struct thread *thread)
 {
-	return bpf_task_storage_get(&threads, task, 0, 0);
+	return thread->phase != IDLE;
 }
 
 /* What this program took, from the point's time to now, is part of the stage that the point begins. */

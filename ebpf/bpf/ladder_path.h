@@ -60,8 +60,8 @@ static __always_inline void add_wait(struct thread *thread, u32 owner, u64 left,
 /* It has a CPU again. */
 static __always_inline void arrived(struct task_struct *task, struct thread *thread, u64 now)
 {
-	u64 left = thread->left_cpu;
-	u64 woken = wait_over(thread->off == PREEMPTED, thread->woken, thread->got, left, now);
+	u64 left = thread->off_since;
+	u64 woken = wait_over(!thread->asleep, thread->woken, thread->got, left, now);
 	if (woken > left)
 		add_wait(thread, task->pid, left, woken);
 	thread->parts[PART_RUNQ] += now - woken;
@@ -69,16 +69,7 @@ static __always_inline void arrived(struct task_struct *task, struct thread *thr
 	thread->got = now;
 	thread->woken = 0;
 	thread->held.completed = 0;
-	thread->off = RUNS;
-}
-
-/* It runs: where no program saw it get its CPU, it got it as long ago as it ran since (records_wait.h says why). */
-static __always_inline void find_missed(struct task_struct *task, struct thread *thread, u64 now)
-{
-	if (thread->off == RUNS)
-		return;
-	bump(MISSED_IN);
-	arrived(task, thread, missed_at(task, thread->cpu_ns, thread->left_cpu, now));
+	thread->off_since = thread->asleep = 0;
 }
 
 /* Counts its time on a CPU up to now, which is returned, as of the part that it is in. It may lose the CPU in here: time and
@@ -122,10 +113,10 @@ static __always_inline void left(struct task_struct *task, struct thread *thread
 {
 	u64 now = bpf_ktime_get_ns();
 	find_missed(task, thread, now);
-	thread->left_cpu = now;
 	thread->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	thread->off = preempt || !state ? PREEMPTED : SLEEPS;
-	if (thread->off == SLEEPS && woken_meanwhile(task, state))
+	thread->asleep = !preempt && state;
+	thread->off_since = now;
+	if (thread->asleep && woken_meanwhile(task, state))
 		thread->woken = now;
 }
 
@@ -172,18 +163,11 @@ static __always_inline void begin_parts(struct thread *thread, u64 now)
 	__builtin_memset(thread->parts, 0, sizeof(thread->parts));
 	thread->since = thread->got = now;
 	thread->woken = thread->spent = thread->without_cpu = thread->without_then = 0;
+	thread->off_since = thread->asleep = 0;
 	thread->part = PART_BEFORE;
-	thread->off = RUNS;
 	thread->reader = 0;
 	thread->reader_calls = thread->waited = thread->other_sleeps = thread->held_back = 0;
 	thread->held.completed = 0;
-}
-
-static __always_inline void add_to(u32 counter, u64 n)
-{
-	u64 *sum = bpf_map_lookup_elem(&counters, &counter);
-	if (sum)
-		ADD(*sum, n);
 }
 
 static __always_inline void count_parts(struct thread *thread, enum class class)

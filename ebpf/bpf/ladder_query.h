@@ -4,29 +4,18 @@
 
 #include "ladder_path.h"
 
-/* The calling thread's state, where it is to be followed from now on; NULL where it is not. */
-static __always_inline struct thread *begin(struct task_struct *task, u64 now)
+static __always_inline struct thread *followed(struct task_struct *task, int state, u64 now)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	bump(QUERIES);
-	if (!thread) {
-		bump(LOST_THREAD);
+	struct thread *thread = own_thread(task);
+	if (!thread)
 		return 0;
-	}
-	if (!thread->known) {
-		thread->known = 1;
-		bump(THREADS);
-	}
 	if (thread->left) {
 		count(ROW_OUTSIDE, now - thread->left, thread->own_left);
 		thread->left = 0;
 	}
-	if (thread->skip > 1) {
-		thread->skip--;
+	if (is_left_out(thread))
 		return 0;
-	}
-	/* A gap drawn evenly from 1 .. 2N - 1 is N on average, and in step with no pattern of the workload's. */
-	thread->skip = sample > 1 ? 1 + bpf_get_prandom_u32() % (2 * sample - 1) : 1;
 	__builtin_memset(thread->at, 0, sizeof(thread->at));
 	__builtin_memset(thread->own, 0, sizeof(thread->own));
 	thread->request = 0;
@@ -92,7 +81,7 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 		if (n)
 			ADD(*n, 1);
 		else
-			bump(LOST_DEVICE);
+			lose(LOST_DEVICE);
 	}
 	count(ROW_CLASS + class, now - thread->at[QUERY], class == ONE_READ ? own : thread->spent);
 	count_parts(thread, class);
@@ -106,26 +95,15 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 	thread->own_left = bpf_ktime_get_ns() - now;
 }
 
-static __always_inline void query_enter(struct pt_regs *context)
+static __always_inline void abandon(struct task_struct *task, struct thread *thread)
 {
-	if (!gate)
-		return;
-	u64 now = bpf_ktime_get_ns();
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(task);
-	if (thread && thread->phase != IDLE) {
-		if (is_within(&thread->call, context)) {
-			bump(NESTED);
-			return;
-		}
-		thread->phase = IDLE;
-		forget_requests(thread, task->pid);
-		bump(ABANDONED);
-	}
-	thread = begin(task, now);
-	if (!thread)
-		return;
-	call_begins(&thread->call, context);
+	thread->phase = IDLE;
+	forget_requests(thread, task->pid);
+}
+
+static __always_inline void begin(struct task_struct *task, struct thread *thread, struct pt_regs *context, int state,
+				  u64 now)
+{
 	thread->phase = IN_QUERY;
 	thread->at[QUERY] = now;
 	charge(thread, QUERY, now);
@@ -134,8 +112,8 @@ static __always_inline void query_enter(struct pt_regs *context)
 static __always_inline void query_leave(struct pt_regs *context, u64 stack)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(task);
-	if (thread && thread->phase != IDLE && call_ends(&thread->call, context, stack))
+	struct thread *thread = leaves(task, context, stack);
+	if (thread)
 		finish(task, thread);
 }
 
@@ -144,8 +122,8 @@ static __always_inline void reader_enter(struct pt_regs *context)
 	if (!gate)
 		return;
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(task);
-	if (!thread || thread->phase == IDLE)
+	struct thread *thread = active(task);
+	if (!thread)
 		return;
 	thread->reader_calls++;
 	u64 call = call_of(context, context->sp);
@@ -166,9 +144,9 @@ static __always_inline void reader_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(task);
+	struct thread *thread = active(task);
 	/* One that began before the query is none of it. */
-	if (!thread || thread->phase == IDLE || !thread->reader || thread->reader != call_of(context, stack))
+	if (!thread || !thread->reader || thread->reader != call_of(context, stack))
 		return;
 	thread->reader = 0;
 	enter_part(task, thread, outside(thread));

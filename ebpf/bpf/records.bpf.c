@@ -4,10 +4,7 @@
  *
  * records.h: what is kept; records_wait.h: waits and requests; here: where a query begins and ends (a function of the
  * process, or a read call), and the kernel's events. */
-#include "first_bio.h"
-#include "read_calls.h"
 #include "records_wait.h"
-#include "submitter.h"
 
 struct task_struct___faults {
 	unsigned long min_flt, maj_flt;
@@ -21,10 +18,11 @@ static __always_inline void faults_since(struct task_struct *task, u32 *min_flt,
 	*maj_flt = (u32)BPF_CORE_READ(of, maj_flt) - *maj_flt;
 }
 
-static __always_inline void begin(struct task_struct *task, struct thread *thread, u64 now)
+static __always_inline void begin(struct task_struct *task, struct thread *thread, struct pt_regs *context, int state,
+				  u64 now)
 {
 	struct record *record = &thread->record;
-	thread->since = thread->woken = thread->other = thread->held = 0;
+	thread->off_since = thread->woken = thread->other = thread->held = 0;
 	thread->got = now;
 	thread->requests = thread->waits = thread->spans = thread->waker = 0;
 	__builtin_memset(thread->flights, 0, sizeof(thread->flights));
@@ -70,7 +68,8 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 {
 	struct record *record = &thread->record;
 	thread->active = 0;
-	find_missed(task, thread, now);
+	if (find_missed(task, thread, now))
+		record->flags |= FLAG_MISSED;
 	collect(thread, task->pid, true);
 	u32 number = record->begun >= opened_at && opened_at ? ROW_WINDOW : ROW_PILOT;
 	struct row *row = bpf_map_lookup_elem(&rows, &number);
@@ -87,62 +86,32 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 		lose(OVERFLOW);
 }
 
-/* The calling thread's state where its query that begins now is followed; NULL where it is not. */
-static __always_inline struct thread *followed(struct task_struct *task, int state)
+static __always_inline void abandon(struct task_struct *task, struct thread *thread)
 {
+	thread->active = 0;
+}
+
+static __always_inline struct thread *followed(struct task_struct *task, int state, u64 now)
+{
+	if (state == LINGER)
+		return 0;
 	bump(state == PILOT ? PILOT_QUERIES : QUERIES);
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
-		lose(LOST_THREAD);
+	struct thread *thread = own_thread(task);
+	if (!thread || is_left_out(thread))
 		return 0;
-	}
-	if (!thread->known) {
-		thread->known = 1;
+	if (!thread->record.tid)
 		thread->record.tid = current_ids().tid;
-		bump(THREADS);
-	}
-	if (thread->skip > 1) {
-		thread->skip--;
-		return 0;
-	}
-	/* A gap drawn evenly from 1 .. 2N - 1 is N on average, and in step with no pattern of the workload's. */
-	thread->skip = sample > 1 ? 1 + bpf_get_prandom_u32() % (2 * sample - 1) : 1;
 	if (state == OPEN)
 		bump(FOLLOWED);
 	return thread;
-}
-
-static __always_inline void query_enter(struct pt_regs *context)
-{
-	int state = gate;
-	if (state == SHUT)
-		return;
-	u64 now = bpf_ktime_get_ns();
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = active(task);
-	if (thread) {
-		if (is_within(&thread->call, context)) {
-			if (state != PILOT)
-				lose(NESTED);
-			return;
-		}
-		thread->active = 0;
-		if (state != PILOT)
-			lose(ABANDONED);
-	}
-	thread = state == LINGER ? 0 : followed(task, state);
-	if (!thread)
-		return;
-	call_begins(&thread->call, context);
-	begin(task, thread, now);
 }
 
 static __always_inline void query_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = active(task);
-	if (thread && call_ends(&thread->call, context, stack))
+	struct thread *thread = leaves(task, context, stack);
+	if (thread)
 		finish(task, thread, now);
 }
 
@@ -157,10 +126,10 @@ int WHOLE_PROG(syscall_enter, struct pt_regs *regs, long id)
 	u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = active(task);
-	if (calls_are_queries && !thread && state != LINGER && is_target(task)) {
-		thread = followed(task, state);
+	if (calls_are_queries && !thread && is_target(task)) {
+		thread = followed(task, state, now);
 		if (thread)
-			begin(task, thread, now);
+			begin(task, thread, 0, state, now);
 	}
 	if (thread)
 		thread->record.reads++;
@@ -179,59 +148,13 @@ int WHOLE_PROG(syscall_exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-static __always_inline void request_begins(u64 key, struct gendisk *disk, u32 bytes)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = active(task);
-	if (thread) {
-		u64 now = bpf_ktime_get_ns();
-		asked(task, thread, key, disk, bytes, now);
-		charge(thread, now);
-		return;
-	}
-	if (gate != SHUT && sends_held_back(task)) {
-		struct flight flight = { .begun = bpf_ktime_get_ns() };
-		if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
-			lose(LOST_REQUEST);
-		return;
-	}
-	struct task_struct *submitter = gate == SHUT ? 0 : submitter_of(task);
-	if (!submitter)
-		return;
-	thread = active(submitter);
-	if (thread)
-		asked(submitter, thread, key, disk, bytes, bpf_ktime_get_ns());
-	bpf_task_release(submitter);
-}
-
-SEC("?tp_btf/block_io_start")
-int WHOLE_PROG(io_start, struct request *rq)
-{
-	request_begins((u64)rq, rq->q->disk, rq->__data_len);
-	return 0;
-}
-
-/* Before Linux 6.5. */
-SEC("?tp_btf/block_getrq")
-int WHOLE_PROG(got_request)
-{
-	struct bio *bio = bio_of(ctx);
-	request_begins(event_key(ctx), bio->bi_bdev->bd_disk, bio->bi_iter.bi_size);
-	return 0;
-}
-
-static __always_inline struct flight *followed_request(struct request *rq, u64 *key)
-{
-	return by_first_bio ? by_bio(&flights, rq, key) : by_request(&flights, rq, key);
-}
-
 SEC("tp_btf/block_rq_issue")
 int WHOLE_PROG(rq_issue, struct request *rq)
 {
 	if (gate == SHUT)
 		return 0;
 	u64 key, beside = take(rq);
-	struct flight *flight = followed_request(rq, &key);
+	struct flight *flight = flight_of(rq, &key);
 	if (!flight)
 		return 0;
 	if (flight->issued)
@@ -251,7 +174,7 @@ int WHOLE_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	u32 zero = 0;
 	give_back(rq, bytes);
 	struct ending *ending = bpf_map_lookup_elem(&endings, &zero);
-	struct flight *flight = followed_request(rq, &key);
+	struct flight *flight = flight_of(rq, &key);
 	if (ending) {
 		ending->completed = now;
 		ending->begun = flight ? flight->begun : 0;
@@ -284,9 +207,9 @@ int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_stru
 {
 	u32 state = state_left(ctx, prev);
 	struct thread *thread = active(next);
-	if (thread && thread->since) {
+	if (thread && thread->off_since) {
 		u64 now = bpf_ktime_get_ns();
-		arrived(thread, now);
+		arrived(next, thread, now);
 		charge(thread, now);
 	}
 	thread = active(prev);
@@ -302,7 +225,7 @@ int sample_running(struct bpf_perf_event_data *ctx)
 	if (gate == SHUT)
 		return 0;
 	struct thread *thread = active(bpf_get_current_task_btf());
-	if (thread && !thread->since)
+	if (thread && !thread->off_since)
 		sampled(ctx, thread);
 	return 0;
 }

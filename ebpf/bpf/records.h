@@ -7,15 +7,11 @@
 
 #include "futex.h"
 #include "operations.h"
-#include "rows.h"
 #include "uprobe.h"
 #include "waits.h"
 
 typedef __u8 u8;
 typedef __u16 u16;
-
-/* PILOT: durations are counted, nothing is kept; LINGER: no query begins any more, those that are followed may end. */
-enum gate_state { SHUT, PILOT, OPEN, LINGER };
 
 enum rows_of { ROW_PILOT, ROW_WINDOW, ROWS };
 
@@ -61,7 +57,6 @@ enum record_flag {
 	FLAG_MISSED = 2, /* an end of a wait was worked out */
 };
 
-SHOW_ENUM(gate_state);
 SHOW_ENUM(rows_of);
 SHOW_ENUM(counter);
 SHOW_ENUM(loss);
@@ -102,7 +97,7 @@ struct record {
 
 struct thread {
 	struct call call; /* the query's */
-	u64 since;  /* when it left its CPU; 0: it has one */
+	u64 off_since; /* when it left its CPU; 0: it has one */
 	u64 got;    /* when it got its CPU last, or began */
 	u64 woken;  /* when it was woken last, which may be before it left its CPU */
 	u64 other;
@@ -134,8 +129,7 @@ struct ending {
 	u32 bytes;
 };
 
-TASK_MAP(threads, struct thread);
-MAP(flights, HASH, 16384, u64, struct flight);
+#include "followed_reads.h"
 
 /* What a device has been handed and has not completed, whoever asked for it; by major << 32 | minor. */
 struct busy {
@@ -150,8 +144,6 @@ struct taken {
 
 MAP(devices, HASH, 256, u64, struct busy);
 MAP(taken_requests, HASH, 65536, u64, struct taken);
-MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
-MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
 MAP(endings, PERCPU_ARRAY, 1, u32, struct ending);
 
 /* Its size is the loader's to set. */
@@ -160,33 +152,16 @@ struct {
 	__uint(max_entries, 1 << 24);
 } ring SEC(".maps");
 
-const volatile u32 sample = 1; /* one query in so many is followed */
 const volatile int calls_are_queries = 0; /* each read call is a query of its own */
 
 volatile u64 opened_at = 0;
 volatile u64 slow_ns = 0;
 volatile u32 one_in = 0; /* of those below slow_ns; 0: all */
-u64 losses[LOSSES] = {};
-
-static __always_inline void lose(u32 what)
-{
-	__sync_fetch_and_add(&losses[what], 1);
-}
-
 #include "stacks.h"
 
-static __always_inline void bump(u32 what)
+static __always_inline bool is_active(struct thread *thread)
 {
-	u64 *n = bpf_map_lookup_elem(&counters, &what);
-	if (n)
-		ADD(*n, 1);
-}
-
-/* The state of a thread that is in a followed query; NULL for all others. */
-static __always_inline struct thread *active(struct task_struct *task)
-{
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	return thread && thread->active ? thread : 0;
+	return thread->active;
 }
 
 static __always_inline void charge(struct thread *thread, u64 since)

@@ -5,9 +5,9 @@
 #include "records.h"
 
 /* A wait has ended at `now`. */
-static __always_inline void arrived(struct thread *thread, u64 now)
+static __always_inline void arrived(struct task_struct *task, struct thread *thread, u64 now)
 {
-	u64 left = thread->since;
+	u64 left = thread->off_since;
 	u32 state = thread->state, place;
 	u64 woken = wait_over(state == PREEMPTED, thread->woken, thread->got, left, now);
 	struct span *span = thread->waits < WAITS ? new_span(thread, &place) : 0;
@@ -28,29 +28,19 @@ static __always_inline void arrived(struct thread *thread, u64 now)
 		thread->record.beyond_ns[slot_of(state)] += woken - left;
 		thread->record.beyond_ns[WOKEN] += now - woken;
 	}
-	thread->since = 0;
+	thread->off_since = 0;
 	thread->got = now;
 	thread->woken = 0;
 	thread->other = 0;
 	thread->waker = 0;
 }
 
-/* A kernel may run no program while certain threads are the current ones, and so none when another takes over from one of
- * them (offcpu.bpf.c): a thread that we take for waiting runs. It got its CPU as long ago as it ran since. */
-static __always_inline void find_missed(struct task_struct *task, struct thread *thread, u64 now)
-{
-	if (!thread->since)
-		return;
-	lose(MISSED_IN);
-	thread->record.flags |= FLAG_MISSED;
-	arrived(thread, missed_at(task, thread->cpu_ns, thread->since, now));
-}
-
 static __always_inline void left(void *ctx, struct task_struct *task, struct thread *thread, bool preempt, u32 state)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 zero = 0;
-	find_missed(task, thread, now);
+	if (find_missed(task, thread, now))
+		thread->record.flags |= FLAG_MISSED;
 	thread->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	thread->state = state_of(task, preempt, state);
 	thread->kernel = thread->user = NOT_THERE;
@@ -64,7 +54,7 @@ static __always_inline void left(void *ctx, struct task_struct *task, struct thr
 		if (woken_meanwhile(task, state))
 			thread->woken = now;
 	}
-	thread->since = now;
+	thread->off_since = now;
 	charge(thread, now);
 }
 
@@ -156,10 +146,11 @@ static __always_inline void give_back(struct request *rq, u32 bytes)
 		weigh(busy, &gone, -1);
 }
 
-/* By the thread itself, or by a worker of io_uring at the same time as it does other things. */
-static __always_inline void asked(struct task_struct *task, struct thread *thread, u64 key, struct gendisk *disk,
-				  u32 bytes, u64 now)
+/* A worker does so at the same time as the thread does other things. */
+static __always_inline void asked_by_worker(struct task_struct *task, struct thread *thread, u64 key,
+					    struct gendisk *disk, u32 bytes)
 {
+	u64 now = bpf_ktime_get_ns();
 	u64 n = ADD(thread->requests, 1);
 	asm volatile("" : "+r"(n)); /* as in new_span */
 	u32 place;
@@ -180,6 +171,13 @@ static __always_inline void asked(struct task_struct *task, struct thread *threa
 		lose(LOST_REQUEST);
 	else
 		thread->flights[n] = key;
+}
+
+static __always_inline void asked(struct task_struct *task, struct thread *thread, u64 key, struct gendisk *disk, u32 bytes)
+{
+	u64 now = bpf_ktime_get_ns();
+	asked_by_worker(task, thread, key, disk, bytes);
+	charge(thread, now);
 }
 
 /* A request that was held back, and whose end wakes the thread, is the one that it waits for. */
@@ -216,7 +214,7 @@ static __always_inline void woken(struct task_struct *task, struct thread *threa
 	u32 own = collect(thread, task->pid, false) + thread->record.requests_beyond;
 	struct ending *ending = own ? 0 : bpf_map_lookup_elem(&endings, &zero);
 	thread->other = ending && now - ending->completed < AT_ONCE ? ending->completed : 0;
-	if (thread->other && ending->begun && thread->since && thread->state == IO)
+	if (thread->other && ending->begun && thread->off_since && thread->state == IO)
 		waited_for(thread, ending);
 	charge(thread, now);
 }

@@ -5,6 +5,7 @@
 
 #include "common.h"
 
+/* `histogram.rs` reads them in this order. */
 struct row {
 	u64 count;
 	u64 ns;

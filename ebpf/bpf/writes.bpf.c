@@ -97,7 +97,7 @@ static __always_inline void finish(struct thread *thread, u64 now)
 	struct row *row = bpf_map_lookup_elem(&rows, &role);
 	if (!row)
 		return;
-	bump(COUNTING, 1);
+	bump(COUNTING);
 	u64 own = 0;
 	for (u32 i = 0; i < STAGES; i++) {
 		own += thread->own[i];
@@ -106,48 +106,36 @@ static __always_inline void finish(struct thread *thread, u64 now)
 		if (thread->part[i])
 			add_cell((role * 2 + 1) * STAGES + i, thread->part[i], 0);
 	}
-	bump(JOINS, thread->joined);
+	add_to(JOINS, thread->joined);
 	if (queue_within) {
-		bump(GROUPS, role == LEADER);
-		bump(GROUPED, 1);
+		add_to(GROUPS, role == LEADER);
+		bump(GROUPED);
 	}
-	bump(SYNCED, thread->sync && !thread->no_log);
-	bump(NO_LOG, thread->no_log);
+	add_to(SYNCED, thread->sync && !thread->no_log);
+	add_to(NO_LOG, thread->no_log);
 	if (count_into(row, now - thread->begun, own))
 		lose(OVERFLOW);
-	bump(COUNTED_WHOLE, 1);
+	bump(COUNTED_WHOLE);
 }
 
-static __always_inline void write_enter(struct pt_regs *context)
+static __always_inline void abandon(struct task_struct *task, struct thread *thread)
 {
-	int state = gate;
-	if (state == SHUT)
-		return;
-	u64 now = bpf_ktime_get_ns();
-	struct thread *thread = active();
-	if (thread) {
-		if (is_within(&thread->call, context)) {
-			lose(NESTED);
-			return;
-		}
-		thread->active = 0;
-		lose(ABANDONED);
-	}
-	bump(state == PILOT ? PILOT_WRITES : WRITES, 1);
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
-		lose(LOST_THREAD);
-		return;
-	}
-	if (!thread->known && state == OPEN) {
-		thread->known = 1;
-		bump(THREADS, 1);
-	}
+	thread->active = 0;
+}
+
+static __always_inline struct thread *followed(struct task_struct *task, int state, u64 now)
+{
+	bump(state == PILOT ? PILOT_WRITES : WRITES);
+	return own_thread(task);
+}
+
+static __always_inline void begin(struct task_struct *task, struct thread *thread, struct pt_regs *context, int state,
+				  u64 now)
+{
 	__builtin_memset(thread->ns, 0, sizeof(thread->ns));
 	__builtin_memset(thread->own, 0, sizeof(thread->own));
 	__builtin_memset(thread->part, 0, sizeof(thread->part));
 	thread->begun = thread->since = now;
-	call_begins(&thread->call, context);
 	thread->stage = queue_within ? JOIN : ENTER;
 	thread->depth = 0;
 	thread->leads = thread->joined = thread->in_call = 0;
@@ -166,8 +154,8 @@ static __always_inline void write_enter(struct pt_regs *context)
 static __always_inline void write_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct thread *thread = active();
-	if (!thread || !call_ends(&thread->call, context, stack))
+	struct thread *thread = leaves(bpf_get_current_task_btf(), context, stack);
+	if (!thread)
 		return;
 	if (thread->active == PILOT) {
 		u32 pilot = ROW_PILOT;
@@ -185,7 +173,7 @@ static __always_inline void join_enter(struct pt_regs *context)
 	if (gate != OPEN)
 		return;
 	u64 now = bpf_ktime_get_ns();
-	struct thread *thread = active();
+	struct thread *thread = writer();
 	if (!thread || !push(thread, JOIN, context->sp, now))
 		return;
 	begin_wait(thread, ARGUMENT_1(context), ARGUMENT_2(context), now);
@@ -195,7 +183,7 @@ static __always_inline void join_enter(struct pt_regs *context)
 static __always_inline void join_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct thread *thread = active();
+	struct thread *thread = writer();
 	if (!thread || thread->stage != JOIN || !pop(thread, stack, now))
 		return;
 	u8 state = 0;
@@ -233,12 +221,12 @@ static __always_inline void count_group(u64 group)
 {
 	u64 size = 0;
 	bpf_probe_read_user(&size, sizeof(size), (void *)(group + GROUP_SIZE_OFFSET));
-	bump(GROUPS, 1);
+	bump(GROUPS);
 	if (!size || size > LARGEST_GROUP) {
 		lose(GROUP_UNKNOWN);
 		return;
 	}
-	bump(GROUPED, size);
+	add_to(GROUPED, size);
 	u32 slot = size < SIZES ? size - 1 : SIZES - 1;
 	u64 *n = bpf_map_lookup_elem(&sizes, &slot);
 	if (n)
@@ -250,7 +238,7 @@ static __always_inline void stage_enter(struct pt_regs *context)
 	if (gate != OPEN)
 		return;
 	u64 now = bpf_ktime_get_ns();
-	struct thread *thread = active();
+	struct thread *thread = writer();
 	u64 function = bpf_get_attach_cookie(context);
 	if (!thread || function >= FUNCTIONS)
 		return;
@@ -274,7 +262,7 @@ static __always_inline void stage_enter(struct pt_regs *context)
 static __always_inline void stage_leave(struct pt_regs *context, u64 stack)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct thread *thread = active();
+	struct thread *thread = writer();
 	/* The queue may end in a jump to the wait: both return at once, and the wait's return is reported first. */
 	if (!thread || thread->stage == JOIN)
 		return;
@@ -289,10 +277,10 @@ static __always_inline void stage_leave(struct pt_regs *context, u64 stack)
 static __always_inline void state_enter(struct pt_regs *context)
 {
 	if (gate == OPEN)
-		state_set(active(), ARGUMENT_1(context), ARGUMENT_2(context), ARGUMENT_3(context), bpf_ktime_get_ns());
+		state_set(writer(), ARGUMENT_1(context), ARGUMENT_2(context), ARGUMENT_3(context), bpf_ktime_get_ns());
 }
 
-WATCH_FUNCTION(write, write_enter, write_leave)
+WATCH_FUNCTION(write, query_enter, write_leave)
 WATCH_FUNCTION(join, join_enter, join_leave)
 WATCH_FUNCTION(stage, stage_enter, stage_leave)
 WATCH_ENTRY(state, state_enter)
@@ -338,7 +326,7 @@ int WHOLE_PROG(syscall_enter, struct pt_regs *regs, long id)
 {
 	if (gate != OPEN)
 		return 0;
-	struct thread *thread = active();
+	struct thread *thread = writer();
 	if (!thread || thread->in_call)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
@@ -359,7 +347,7 @@ int WHOLE_PROG(syscall_exit, struct pt_regs *regs, long result)
 {
 	if (gate != OPEN)
 		return 0;
-	struct thread *thread = active();
+	struct thread *thread = writer();
 	if (!thread || !thread->in_call)
 		return 0;
 	u64 now = bpf_ktime_get_ns();

@@ -5,14 +5,9 @@
 #pragma once
 
 #include "futex.h"
-#include "rows.h"
-#include "threads.h"
 #include "uprobe.h"
 
 typedef __u8 u8;
-
-/* PILOT: writes are counted, and their stages are not. */
-enum gate_of_writes { SHUT, PILOT, OPEN };
 
 enum stage {
 	ENTER,         /* from the write's first instruction to the queue of writers */
@@ -88,7 +83,6 @@ enum loss {
 	LOSSES,
 };
 
-SHOW_ENUM(gate_of_writes);
 SHOW_ENUM(stage);
 SHOW_ENUM(role);
 SHOW_ENUM(counter);
@@ -193,37 +187,27 @@ struct thread {
 	u8 sync, no_log;
 };
 
-TASK_MAP(threads, struct thread);
+#include "followed.h"
+
 MAP(clocks, HASH, 256, u64, struct clock);
 MAP(waits, HASH, 8192, u64, struct wait);
-MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
 MAP(cells, PERCPU_ARRAY, CELLS, u32, struct cell);
-MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
 /* By the task's address. */
 MAP(syncing, HASH, 8192, u64, struct under_way);
 MAP(bios, HASH, 16384, u64, u64); /* a bio -> the task that asked */
 /* Groups of 1, 2, 3 ... writes; the last are all larger ones. */
 #define SIZES 65
 MAP(sizes, PERCPU_ARRAY, SIZES, u32, u64);
-u64 losses[LOSSES] = {};
 
-static __always_inline void lose(u32 what)
+static __always_inline bool is_active(struct thread *thread)
 {
-	__sync_fetch_and_add(&losses[what], 1);
+	return thread->active;
 }
 
-static __always_inline void bump(u32 what, u64 by)
+/* The calling thread's state within a write; NULL for all others. */
+static __always_inline struct thread *writer(void)
 {
-	u64 *n = bpf_map_lookup_elem(&counters, &what);
-	if (n)
-		ADD(*n, by);
-}
-
-/* The state of a thread that is in a write; NULL for all others. */
-static __always_inline struct thread *active(void)
-{
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-	return thread && thread->active ? thread : 0;
+	return active(bpf_get_current_task_btf());
 }
 
 /* clang must not use what it knows of a stage to leave the mask out: the verifier does not know it. */

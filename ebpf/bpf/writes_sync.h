@@ -41,7 +41,7 @@ int WHOLE_PROG(bio_queue, struct bio *bio)
 {
 	if (gate != OPEN)
 		return 0;
-	struct thread *thread = active();
+	struct thread *thread = writer();
 	if (!thread || !thread->in_call || thread->stage < SYNC_CALL || thread->stage > SYNC_FLUSH)
 		return 0;
 	u64 now = bpf_ktime_get_ns(), task = (u64)bpf_get_current_task_btf(), key = (u64)bio;

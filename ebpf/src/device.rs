@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::kernel_flags::Events;
 use observer::Failure;
 use observer::diskstats::{DiskCounts, disks};
 
 /// A whole disk or a partition.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Device {
     pub major: u32,
     pub minor: u32,
@@ -17,6 +18,63 @@ pub struct Device {
     /// It has no requests of its own (device mapper, md, zram): bios pass through it or end in it.
     pub bio_based: bool,
 }
+
+/// Which events the requests of a device are followed by (`bpf/requests.h`).
+#[derive(Clone, Copy, PartialEq)]
+pub enum Follow {
+    Request,
+    /// Before Linux 6.5.
+    Getrq,
+    /// The bios of a device without requests.
+    Bio,
+}
+
+impl Follow {
+    /// How they are seen on this kernel.
+    pub fn of(device: &Device) -> Result<Self, Failure> {
+        Ok(match (device.bio_based, Events::of_this_kernel()?.io_start) {
+            (true, _) => Self::Bio,
+            (false, true) => Self::Request,
+            (false, false) => Self::Getrq,
+        })
+    }
+
+    pub fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Request => &["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"],
+            Self::Getrq => &["got_request", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"],
+            Self::Bio => &["bio_queue", "bio_complete"],
+        }
+    }
+
+    pub fn events(self) -> &'static str {
+        match self {
+            Self::Request => "block_io_start, block_rq_issue, block_io_done",
+            Self::Getrq => "block_getrq, block_rq_issue, block_rq_complete",
+            Self::Bio => "block_bio_queue, block_bio_complete",
+        }
+    }
+}
+
+/// What there is to know of a device without requests.
+pub const BIOS_ALONE: &str = "this device has no requests, so queue and device are one, and a bio is counted where diskstats \
+                              counts a request";
+
+/// The constants of an open skeleton that say which device is looked at, and how its requests are followed (`bpf/device.h`,
+/// `bpf/requests.h`).
+macro_rules! look_at {
+    ($rodata:expr, $device:expr, $way:expr) => {{
+        let flags = $crate::kernel_flags::RequestFlags::of($crate::kernel_flags::kernel_btf()?);
+        $rodata.device_major = $device.major;
+        $rodata.device_minor = $device.minor;
+        $rodata.device_is_partition = u32::from($device.partition);
+        $rodata.flush_sequence = flags.flush_sequence;
+        $rodata.by_first_bio = u32::from($way == $crate::device::Follow::Getrq);
+        $rodata.queue_comes_first =
+            u32::from($crate::kernel_flags::Events::of_this_kernel()?.queue_comes_first);
+    }};
+}
+pub(crate) use look_at;
 
 /// The counters on both sides of an edge of the gate: we may be kept from the CPU between two statements.
 type Edge = (DiskCounts, DiskCounts);

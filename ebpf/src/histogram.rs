@@ -56,18 +56,27 @@ impl Histogram {
     }
 }
 
-/// A row of `bpf/rows.h`: of each CPU `[count, ns, least, most]`, and its buckets.
-pub fn of_cpus(cpus: impl Iterator<Item = ([u64; 4], [u64; BUCKETS])>) -> Histogram {
-    let mut counts = [0u64; BUCKETS];
-    let mut histogram = Histogram::default();
-    for (sums, buckets) in cpus {
-        histogram.add(sums);
-        for (count, added) in counts.iter_mut().zip(buckets) {
-            *count += added;
+/// `rows` rows of `bpf/rows.h` from `first` on, each with the ns that the programs themselves ran in it.
+pub fn read_rows_and_own(
+    map: &impl MapCore,
+    first: usize,
+    rows: usize,
+) -> Result<Vec<(Histogram, u64)>, Failure> {
+    let found: Vec<Vec<[u64; 5 + BUCKETS]>> = read_all(map, first, rows)?;
+    let of_row = |cpus: &Vec<[u64; 5 + BUCKETS]>| {
+        let mut counts = [0u64; BUCKETS];
+        let (mut histogram, mut own_ns) = (Histogram::default(), 0);
+        for [count, ns, least_flipped, most, own, buckets @ ..] in cpus {
+            histogram.add([*count, *ns, !least_flipped, *most]);
+            own_ns += own;
+            for (count, added) in counts.iter_mut().zip(buckets) {
+                *count += added;
+            }
         }
-    }
-    histogram.buckets = sparse(&counts);
-    histogram
+        histogram.buckets = sparse(&counts);
+        (histogram, own_ns)
+    };
+    Ok(found.iter().map(of_row).collect())
 }
 
 /// The rows of `bpf/histogram.h`: its maps `histogram` and `sums`, and how many rows they have.

@@ -11,13 +11,13 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost, missed_events};
-use crate::device::{Device, DiskWindow, GateEdges};
+use crate::device::{BIOS_ALONE, Device, DiskWindow, Follow, GateEdges, look_at};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
 use crate::kernel_flags::{Events, RequestFlags, kernel_btf};
 use crate::layout::{entries_of_cpus, names, plain};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
+use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result};
 use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use observer::Failure;
 use observer::clock::now_ns;
@@ -52,46 +52,14 @@ pub struct IolatOptions {
     window: WindowOptions,
 }
 
-/// Which events a request or bio is followed by.
-#[derive(Clone, Copy, PartialEq)]
-enum Follow {
-    Request,
-    Getrq,
-    Bio,
-}
-
-impl Follow {
-    fn of(bio_based: bool, events: Events) -> Self {
-        match (bio_based, events.io_start) {
-            (true, _) => Self::Bio,
-            (false, true) => Self::Request,
-            (false, false) => Self::Getrq,
-        }
-    }
-
-    fn programs(self) -> &'static [&'static str] {
-        match self {
-            Self::Request => &["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"],
-            Self::Getrq => &["got_request", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"],
-            Self::Bio => &["bio_queue", "bio_complete"],
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Request => {
-                "tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as /proc/diskstats counts them"
-            }
-            Self::Getrq => {
-                "tp_btf block_getrq, block_rq_issue, block_rq_complete (before Linux 6.5 there is no block_io_start): \
-                 whole requests, as /proc/diskstats counts them"
-            }
-            Self::Bio => {
-                "tp_btf block_bio_queue, block_bio_complete: this device has no requests, so queue and device are \
-                 one, and a bio is counted where diskstats counts a request"
-            }
-        }
-    }
+fn how(way: Follow) -> String {
+    let whole = "whole requests, as /proc/diskstats counts them";
+    let what = match way {
+        Follow::Request => format!(": {whole}"),
+        Follow::Getrq => format!(" (before Linux 6.5 there is no block_io_start): {whole}"),
+        Follow::Bio => format!(": {BIOS_ALONE}"),
+    };
+    format!("tp_btf {}{what}", way.events())
 }
 
 /// One operation of one owner, with its time in the queue, at the device, and both together.
@@ -128,7 +96,7 @@ struct Slice {
 struct Latency {
     schema: u32,
     backend: &'static str,
-    how: &'static str,
+    how: String,
     device: Device,
     pids: Vec<u32>,
     children: bool,
@@ -157,12 +125,7 @@ impl Counting for IolatCounter<'_, '_> {
         if open {
             self.accounting.open(self.skeleton.object());
         }
-        let bss = self.skeleton.maps.bss_data.as_deref_mut();
-        self.edges.take(self.device, open, || {
-            if let Some(bss) = bss {
-                bss.gate = i32::from(open);
-            }
-        });
+        self.edges.take(self.device, open, || set_gate!(self.skeleton, i32::from(open)));
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
@@ -188,43 +151,30 @@ fn slot(operation: usize, owner: usize, stage: Stage) -> usize {
 pub fn run(options: &IolatOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
-    let btf = kernel_btf()?;
-    let flags = RequestFlags::of(btf);
-    let events = Events::of_this_kernel()?;
-    let way = Follow::of(device.bio_based, events);
-    events.must_tell_partitions(&device)?;
+    Events::of_this_kernel()?.must_tell_partitions(&device)?;
     let mut storage = MaybeUninit::uninit();
-    let open = opened(options, &device, &flags, way, &mut storage)?;
-    let mut skeleton = needs::load("iolat", open, skeleton::OBJECT)?;
-    skeleton.attach().or_refused()?;
-    options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
-    measure(options, &device, &flags, way, &mut skeleton)
-}
-
-fn opened<'obj>(
-    options: &IolatOptions,
-    device: &Device,
-    flags: &RequestFlags,
-    way: Follow,
-    storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
-) -> Result<skeleton::OpenIolatSkel<'obj>, Failure> {
-    let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
-    let rodata = constants!(open, 0);
-    rodata.device_major = device.major;
-    rodata.device_minor = device.minor;
-    rodata.device_is_partition = u32::from(device.partition);
-    rodata.flush_sequence = flags.flush_sequence;
-    rodata.by_first_bio = u32::from(way == Follow::Getrq);
-    rodata.queue_comes_first = u32::from(Events::of_this_kernel()?.queue_comes_first);
-    rodata.issue_begins = rodata.by_first_bio;
+    let mut open = opened(&mut storage, &device, options.targets.children)?;
     if let Some(entries) = options.map_entries {
         open.maps.flights.set_max_entries(entries).or_refused()?;
         open.maps.kinds.set_max_entries(entries).or_refused()?;
     }
-    let preemptible = Events::of_this_kernel()?.preemptible;
-    choose_programs(open.open_object_mut(), options.targets.children, preemptible, |name| {
-        way.programs().contains(&name)
-    });
+    let mut skeleton = needs::load("iolat", open, skeleton::OBJECT)?;
+    skeleton.attach().or_refused()?;
+    options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
+    measure(options, &device, &mut skeleton)
+}
+
+fn opened<'obj>(
+    storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
+    device: &Device,
+    children: bool,
+) -> Result<skeleton::OpenIolatSkel<'obj>, Failure> {
+    let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
+    let way = Follow::of(device)?;
+    let rodata = constants!(open, 0);
+    look_at!(rodata, device, way);
+    rodata.issue_begins = rodata.by_first_bio;
+    choose_programs(open.open_object_mut(), children, |name| way.programs().contains(&name))?;
     Ok(open)
 }
 
@@ -232,30 +182,14 @@ fn opened<'obj>(
 pub fn trial(trial: &mut Trial) {
     for (name, bio_based) in [("requests", false), ("bios", true)] {
         let mut storage = MaybeUninit::uninit();
-        let opened = open_for_trial(&mut storage, bio_based);
+        let opened = opened(&mut storage, &Device { bio_based, ..Device::default() }, true);
         trial.way("iolat", name, opened, skeleton::OBJECT);
     }
-}
-
-fn open_for_trial(
-    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
-    bio_based: bool,
-) -> Result<skeleton::OpenIolatSkel<'_>, Failure> {
-    let events = Events::of_this_kernel()?;
-    let way = Follow::of(bio_based, events);
-    let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
-    let rodata = constants!(open, 0);
-    rodata.by_first_bio = u32::from(way == Follow::Getrq);
-    rodata.queue_comes_first = u32::from(events.queue_comes_first);
-    choose_programs(open.open_object_mut(), true, events.preemptible, |name| way.programs().contains(&name));
-    Ok(open)
 }
 
 fn measure(
     options: &IolatOptions,
     device: &Device,
-    flags: &RequestFlags,
-    way: Follow,
     skeleton: &mut skeleton::IolatSkel,
 ) -> Result<(), Failure> {
     // The kernel patches its own code for it, which takes milliseconds: before the window.
@@ -290,14 +224,14 @@ fn measure(
     let latency = Latency {
         schema: crate::SCHEMA,
         backend: "co-re",
-        how: way.words(),
+        how: how(Follow::of(device)?),
         device: device.clone(),
         pids: options.targets.pids.clone(),
         children: options.targets.children,
         start_ns,
         end_ns,
         rows,
-        kinds: read_kinds(skeleton, flags)?,
+        kinds: read_kinds(skeleton, &RequestFlags::of(kernel_btf()?))?,
         slices,
         losses,
         facts,

@@ -19,7 +19,7 @@ use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
 use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, begin_requests, constants, run_window, write_result};
+use crate::session::{Counting, begin_requests, constants, run_window, set_gate, write_result};
 use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
 use disk::FollowedDisk;
@@ -32,7 +32,7 @@ use skeleton::types::counter as Counter;
 skeleton!("ladder");
 
 const LOSSES: [&str; 10] = names!(
-    counter[3..READER_CALLS]:
+    loss[0..LOSSES]:
     LOST_THREAD LOST_REQUEST LOST_DEVICE NESTED ABANDONED REQUEUED OVERFLOW ASYNC_CALLS MISSED_IN BEYOND
 );
 
@@ -101,9 +101,7 @@ impl Counting for LadderCounter<'_, '_> {
             self.opened = disks();
             self.missed.open(self.skeleton.object());
         }
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.gate = i32::from(open);
-        }
+        set_gate!(self.skeleton, i32::from(open));
         if !open {
             self.closed = disks();
             self.life.close();
@@ -173,8 +171,8 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let rows = rows::read(&skeleton)?;
-    let mut losses: BTreeMap<_, _> =
-        LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect();
+    let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
+    let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(bss.losses).collect();
     losses.insert("missed", missed);
     let ladder = Ladder {
         schema: crate::SCHEMA,

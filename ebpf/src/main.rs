@@ -30,6 +30,7 @@ mod kernel_flags;
 mod ladder;
 mod layout;
 mod life;
+mod mapped_code;
 mod needs;
 mod offcpu;
 mod queries;

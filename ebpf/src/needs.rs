@@ -42,6 +42,19 @@ struct Table {
 struct Instrument {
     booted: String,
     instead: String,
+    /// What `instead` is a command of, where a kernel may lack that as well: its own is used then.
+    instead_of: Option<String>,
+}
+
+impl Table {
+    /// What to use on a kernel that lacks what an instrument needs. runs: whether it can run another one
+    fn instead(&self, instrument: &str, runs: impl Fn(&str) -> bool) -> &str {
+        let table = &self.instruments[instrument];
+        match &table.instead_of {
+            Some(other) if !runs(other) => &self.instruments[other].instead,
+            _ => &table.instead,
+        }
+    }
 }
 
 /// A kernel that programs are to run on.
@@ -103,6 +116,14 @@ impl<'a> Kernel<'a> {
         found
     }
 
+    /// Whether an instrument has a way on it.
+    fn has_all_of(&self, instrument: &str) -> bool {
+        let kernel = Kernel::new(self.types.btf, self.release.clone());
+        let mut trial = Trial { kernel, loads: false, tried: Vec::new() };
+        INSTRUMENTS.iter().filter(|(name, _)| *name == instrument).for_each(|(_, ways)| ways(&mut trial));
+        trial.tried.iter().any(|one| one.works)
+    }
+
     fn event(&self, event: &str) -> Option<String> {
         let wanted = TABLE.events.get(event).map(Vec::as_slice).unwrap_or_default();
         let Some(here) = arguments(self.types.btf, event) else {
@@ -128,7 +149,8 @@ impl<'a> Kernel<'a> {
             found.unmet.join("; ")
         );
         let tried = format!("{instrument} was tried from Linux {} on", table.booted);
-        (!found.unmet.is_empty()).then(|| Failure::host(what).meaning(tried).mend(&table.instead))
+        let instead = || TABLE.instead(instrument, |other| self.has_all_of(other));
+        (!found.unmet.is_empty()).then(|| Failure::host(what).meaning(tried).mend(instead()))
     }
 }
 
@@ -221,15 +243,16 @@ impl Trial<'_> {
     }
 
     fn tell(&mut self, instrument: &'static str, way: &'static str, found: Found, done: Result<(), Failure>) {
-        let table = &TABLE.instruments[instrument];
+        let runs = |other: &str| self.tried.iter().any(|one| one.instrument == other && one.works);
+        let instead = TABLE.instead(instrument, runs);
         self.tried.push(Tried {
             instrument,
             way,
             works: done.is_ok(),
             words: done.err().map(|failure| failure.what().to_owned()).unwrap_or_default(),
             found,
-            booted: &table.booted,
-            instead: &table.instead,
+            booted: &TABLE.instruments[instrument].booted,
+            instead,
         });
     }
 }

@@ -16,16 +16,17 @@ use std::time::Duration;
 use clap::Args;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use perfdata::writer::{Recording, Sample};
-use recording::{Kernel, Mapping, Modules};
+use recording::{Kernel, Mapping};
 use serde::Serialize;
 
 use crate::layout::{entries, names};
+use crate::mapped_code::MappedCode;
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
 use account::{Life, Row, Window};
 use chains::Chain;
-use futex::Callers;
+use futex::{Callers, know_callers};
 use observer::clock::now_ns;
 use observer::states::{self, OffCpu as State};
 use observer::{Failure, Process};
@@ -103,16 +104,7 @@ struct OffcpuCounter<'a, 'obj> {
     closed: u64,
     at_open: BTreeMap<u32, Task>,
     at_close: BTreeMap<u32, Task>,
-    modules: Modules,
-    mappings: Vec<(Mapping, Option<Vec<u8>>)>,
-}
-
-impl OffcpuCounter<'_, '_> {
-    fn take_mappings(&mut self) {
-        let text = fs::read(self.process.path("maps")).unwrap_or_default();
-        let process = nix::unistd::Pid::from_raw(self.process.pid() as i32);
-        self.mappings.extend(self.modules.update(process, &recording::parse::maps(&text)));
-    }
+    code: MappedCode<'a>,
 }
 
 impl Counting for OffcpuCounter<'_, '_> {
@@ -135,7 +127,7 @@ impl Counting for OffcpuCounter<'_, '_> {
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
-        self.take_mappings();
+        self.code.update();
         Ok(())
     }
 }
@@ -163,11 +155,7 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     let rodata = constants!(open, process.pid());
     rodata.with_waker = i32::from(options.waker);
     let callers = Callers::of(&process);
-    for (place, range) in rodata.callers.iter_mut().zip(callers.ranges()) {
-        (place.low, place.high) = (range.start, range.end);
-        rodata.callers_known += 1;
-    }
-    (rodata.library.low, rodata.library.high) = (callers.library.start, callers.library.end);
+    know_callers!(rodata, callers);
     if let Some(entries) = options.map_entries {
         open.maps.threads.set_max_entries(entries).or_refused()?;
         open.maps.ends.set_max_entries(entries).or_refused()?;
@@ -188,12 +176,11 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
         closed: 0,
         at_open: BTreeMap::new(),
         at_close: BTreeMap::new(),
-        modules: Modules::default(),
-        mappings: Vec::new(),
+        code: MappedCode::of(&process),
     };
-    counter.take_mappings();
     run_window(&options.window, Duration::from_secs(1), &mut counter)?;
-    let OffcpuCounter { opened, closed, at_open, at_close, mappings, .. } = counter;
+    let OffcpuCounter { opened, closed, at_open, at_close, code: MappedCode { seen: mappings, .. }, .. } =
+        counter;
     let maps = &skeleton.maps;
     let window = Window {
         pid: options.pid,

@@ -24,8 +24,9 @@ use serde::Serialize;
 use crate::histogram::Histogram;
 use crate::layout::{entries, names};
 use crate::life::{Ended, Life};
+use crate::mapped_code::MappedCode;
 use crate::needs::{self, Trial};
-use crate::offcpu::futex::Callers;
+use crate::offcpu::futex::{Callers, know_callers};
 use crate::offcpu::tasks;
 use crate::queries::{FILE_CALLS, Queries, READ, READ_CALLS};
 use crate::refusal::OrRefused;
@@ -124,11 +125,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     rodata.sample = options.sample;
     rodata.read_calls = if calls_are_queries { FILE_CALLS } else { READ_CALLS };
     rodata.calls_are_queries = i32::from(calls_are_queries);
-    for (place, range) in rodata.callers.iter_mut().zip(callers.ranges()) {
-        (place.low, place.high) = (range.start, range.end);
-        rodata.callers_known += 1;
-    }
-    (rodata.library.low, rodata.library.high) = (callers.library.start, callers.library.end);
+    know_callers!(rodata, callers);
     if let Some(bytes) = options.ring_bytes {
         open.maps.ring.set_max_entries(bytes).or_refused()?;
     }
@@ -164,7 +161,6 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         (bss.slow_ns, bss.one_in) = (slow_ns, one_in);
     }
     let kernel = Kernel::running();
-    counter.take_mappings();
     let tids = tasks::tasks(&process).into_values().map(|task| task.own_number).collect();
     let (start_ns, end_ns) = run_window(&options.window, EACH_READ, &mut counter)?;
     let (still_open, lingered) =
@@ -175,11 +171,11 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     // A program that was preempted continues when its thread has a CPU again.
     thread::sleep(LINGER_STEP);
     counter.slice()?;
-    counter.take_mappings();
+    counter.code.update();
     let (histogram, own_ns) = counter.row(rows_of::ROW_WINDOW)?;
     let counters = counter.counters()?;
     let ended = counter.life.ended();
-    let RecordsCounter { mappings, clocks, .. } = counter;
+    let RecordsCounter { code: MappedCode { seen: mappings, .. }, clocks, .. } = counter;
     let stacks = entries(&skeleton.maps.stacks)?.into_iter().collect();
     let tellers = Tellers { kernel, callers, tids, stacks };
     let received = received.take();

@@ -12,7 +12,7 @@ use crate::histogram::{Histogram, read_rows};
 use crate::layout::names;
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
+use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result};
 use observer::{Failure, Process};
 
 skeleton!("runqlat");
@@ -50,9 +50,7 @@ struct RunqlatCounter<'a, 'obj>(&'a mut skeleton::RunqlatSkel<'obj>);
 
 impl Counting for RunqlatCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
-        if let Some(bss) = self.0.maps.bss_data.as_deref_mut() {
-            bss.gate = i32::from(open);
-        }
+        set_gate!(self.0, i32::from(open));
     }
 }
 

@@ -89,6 +89,16 @@ pub fn pid_namespace() -> Result<(u64, u64), Failure> {
     Ok((namespace.st_dev(), namespace.st_ino()))
 }
 
+/// The gate of a loaded skeleton.
+macro_rules! set_gate {
+    ($skeleton:expr, $value:expr) => {
+        if let Some(bss) = $skeleton.maps.bss_data.as_deref_mut() {
+            bss.gate = $value;
+        }
+    };
+}
+pub(crate) use set_gate;
+
 /// The constants of an open skeleton, with those that every program has (`bpf/common.h`) filled in; each skeleton has a
 /// type of its own for them. pid: the process, 0 for programs that keep a set of them
 macro_rules! constants {

@@ -8,6 +8,7 @@ use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
 use crate::cost::AGAIN;
 use crate::io_group::io_group;
+use crate::kernel_flags::Events;
 use crate::refusal::OrRefused;
 use observer::{Failure, Process};
 use recording::parse::{self, Stat};
@@ -75,9 +76,9 @@ impl TargetOptions {
 pub fn choose_programs(
     object: &mut OpenObject,
     children: bool,
-    preemptible: bool,
     wanted: impl Fn(&str) -> bool,
-) {
+) -> Result<(), Failure> {
+    let preemptible = Events::of_this_kernel()?.preemptible;
     for mut program in object.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         program.set_autoload(match name.as_str() {
@@ -86,6 +87,7 @@ pub fn choose_programs(
             name => name.strip_suffix(AGAIN).map_or_else(|| wanted(name), |name| preemptible && wanted(name)),
         });
     }
+    Ok(())
 }
 
 /// Each process with the tick it started at, which distinguishes it from a later one with the same number.

@@ -16,16 +16,17 @@ use libbpf_rs::btf::types::Struct;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use observer::{Failure, Process};
-use recording::{Kernel, Mapping, Modules};
+use recording::Kernel;
 use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost, missed_events};
-use crate::device::{Device, DiskWindow, GateEdges};
+use crate::device::{BIOS_ALONE, Device, DiskWindow, Follow, GateEdges, look_at};
 use crate::kernel_flags::{Events, RequestFlags, kernel_btf};
 use crate::layout::{entries, names, plain};
+use crate::mapped_code::MappedCode;
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
+use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result, write_whole};
 use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use requests::{EndedRequests, OperationTotal, SeenFile, SeenThread};
 
@@ -44,10 +45,6 @@ const OTHERS_MORE_OFTEN: u32 = 8;
 const SETTLE: Duration = Duration::from_millis(100);
 /// How often the ring is emptied: of 16 MiB, which are 149,000 requests.
 const EMPTY_EVERY: Duration = Duration::from_millis(50);
-
-const BY_REQUESTS: [&str; 5] = ["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"];
-const BY_GETRQ: [&str; 5] = ["got_request", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"];
-const BY_BIOS: [&str; 2] = ["bio_queue", "bio_complete"];
 
 #[derive(Args)]
 pub struct WhoseOptions {
@@ -115,12 +112,7 @@ impl Counting for WhoseCounter<'_, '_> {
         if open {
             self.accounting.open(self.skeleton.object());
         }
-        let bss = self.skeleton.maps.bss_data.as_deref_mut();
-        self.edges.take(self.device, open, || {
-            if let Some(bss) = bss {
-                bss.gate = i32::from(open);
-            }
-        });
+        self.edges.take(self.device, open, || set_gate!(self.skeleton, i32::from(open)));
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
@@ -142,17 +134,10 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     };
     let flags = RequestFlags::of(btf);
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::WhoseSkelBuilder::default().open(&mut storage).or_refused()?;
-    let rodata = constants!(open, options.targets.pids[0]);
-    rodata.device_major = device.major;
-    rodata.device_minor = device.minor;
-    rodata.device_is_partition = u32::from(device.partition);
-    rodata.flush_sequence = flags.flush_sequence;
+    let mut open = opened(&mut storage, &device, options.targets.pids[0], options.targets.children)?;
+    let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
     rodata.meta_flag = flags.masks().get("meta").copied().unwrap_or(0);
     rodata.swap_flag = flags.masks().get("swap").copied().unwrap_or(0);
-    rodata.direct_by_bio = u32::from(!direct.have_event);
-    rodata.by_first_bio = u32::from(!events.io_start && !device.bio_based);
-    rodata.queue_comes_first = u32::from(events.queue_comes_first);
     rodata.page_shift = page_size().trailing_zeros();
     rodata.stack_each_read = options.reasons;
     rodata.stack_each_other = options.reasons.div_ceil(OTHERS_MORE_OFTEN);
@@ -160,49 +145,38 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
         open.maps.records.set_max_entries(entries).or_refused()?;
         open.maps.names.set_max_entries(entries).or_refused()?;
     }
-    let programs = programs(device.bio_based, events);
-    choose_programs(open.open_object_mut(), options.targets.children, events.preemptible, |name| {
-        if name == "direct_begins" { direct.have_event } else { programs.contains(&name) }
-    });
     let mut skeleton = needs::load("whose", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
     measure(options, &device, &flags, direct, &mut skeleton)
 }
 
-/// Those that follow requests where this kernel lets us.
-fn programs(bio_based: bool, events: Events) -> &'static [&'static str] {
-    match (bio_based, events.io_start) {
-        (true, _) => &BY_BIOS,
-        (false, true) => &BY_REQUESTS,
-        (false, false) => &BY_GETRQ,
-    }
+/// pid: whose stacks are taken
+fn opened<'obj>(
+    storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
+    device: &Device,
+    pid: u32,
+    children: bool,
+) -> Result<skeleton::OpenWhoseSkel<'obj>, Failure> {
+    let direct_calls = Events::of_this_kernel()?.direct_calls;
+    let mut open = skeleton::WhoseSkelBuilder::default().open(storage).or_refused()?;
+    let way = Follow::of(device)?;
+    let rodata = constants!(open, pid);
+    look_at!(rodata, device, way);
+    rodata.direct_by_bio = u32::from(!direct_calls);
+    choose_programs(open.open_object_mut(), children, |name| {
+        if name == "direct_begins" { direct_calls } else { way.programs().contains(&name) }
+    })?;
+    Ok(open)
 }
 
 /// Of disks and of devices without requests, all programs.
 pub fn trial(trial: &mut Trial) {
     for (name, bio_based) in [("requests", false), ("bios", true)] {
         let mut storage = MaybeUninit::uninit();
-        let opened = open_for_trial(&mut storage, bio_based);
+        let opened = opened(&mut storage, &Device { bio_based, ..Device::default() }, 0, true);
         trial.way("whose", name, opened, skeleton::OBJECT);
     }
-}
-
-fn open_for_trial(
-    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
-    bio_based: bool,
-) -> Result<skeleton::OpenWhoseSkel<'_>, Failure> {
-    let events = Events::of_this_kernel()?;
-    let mut open = skeleton::WhoseSkelBuilder::default().open(storage).or_refused()?;
-    let rodata = constants!(open, 0);
-    rodata.by_first_bio = u32::from(!events.io_start && !bio_based);
-    rodata.queue_comes_first = u32::from(events.queue_comes_first);
-    rodata.direct_by_bio = u32::from(!events.direct_calls);
-    let programs = programs(bio_based, events);
-    choose_programs(open.open_object_mut(), true, events.preemptible, |name| {
-        if name == "direct_begins" { events.direct_calls } else { programs.contains(&name) }
-    });
-    Ok(open)
 }
 
 fn measure(
@@ -239,8 +213,8 @@ fn measure(
         (edges, DiskWindow::between(counter.edges), counter.accounting)
     };
     let ended = ended.into_inner();
-    if let (Some(code), Some(process)) = (&mut code, &process) {
-        code.update(process);
+    if let Some(code) = &mut code {
+        code.update();
     }
     let maps = &skeleton.maps;
     let bss = maps.bss_data.as_deref().expect("the program has variables");
@@ -268,7 +242,7 @@ fn measure(
     let result = TracedRequests {
         schema: crate::SCHEMA,
         backend: "co-re",
-        how: how(device.bio_based, Events::of_this_kernel()?.io_start, direct),
+        how: how(Follow::of(device)?, direct),
         device: device.clone(),
         pids: &options.targets.pids,
         children: options.targets.children,
@@ -306,44 +280,18 @@ impl DirectCalls {
     }
 }
 
-fn how(bio_based: bool, io_start: bool, direct: DirectCalls) -> String {
-    let events = match (bio_based, io_start) {
-        (true, _) => "block_bio_queue, block_bio_complete",
-        (false, true) => "block_io_start, block_rq_issue, block_io_done",
-        (false, false) => "block_getrq, block_rq_issue, block_rq_complete",
-    };
-    let mut how = format!("tp_btf {events}");
+fn how(way: Follow, direct: DirectCalls) -> String {
+    let mut how = format!("tp_btf {}", way.events());
     if direct.have_event {
         how += ", iomap_dio_rw_begin";
     }
-    if bio_based {
-        how += ": this device has no requests, so queue and device are one, and a bio is counted where diskstats \
-                counts a request";
+    if way == Follow::Bio {
+        how += &format!(": {BIOS_ALONE}");
     }
     if !direct.are_seen() {
         how += "; this kernel does not show the files of direct IO";
     }
     how
-}
-
-/// The mapped code of the process whose stacks are taken: at the beginning, and what was new at the end.
-struct MappedCode {
-    modules: Modules,
-    seen: Vec<(Mapping, Option<Vec<u8>>)>,
-}
-
-impl MappedCode {
-    fn of(process: &Process) -> Self {
-        let mut code = Self { modules: Modules::default(), seen: Vec::new() };
-        code.update(process);
-        code
-    }
-
-    fn update(&mut self, process: &Process) {
-        let text = fs::read(process.path("maps")).unwrap_or_default();
-        let pid = nix::unistd::Pid::from_raw(process.pid() as i32);
-        self.seen.extend(self.modules.update(pid, &recording::parse::maps(&text)));
-    }
 }
 
 fn page_size() -> u64 {

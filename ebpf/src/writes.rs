@@ -22,14 +22,14 @@ use crate::layout::names;
 use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, constants, run_window, write_result};
+use crate::session::{Counting, constants, run_window, set_gate, write_result};
 use crate::uprobes::{self, Trap, Way};
 use observer::{Failure, Process};
 pub use options::WritesOptions;
 use pilot::WritePilot;
 use plan::Watched;
 use rows::RoleRows;
-use skeleton::types::{counter as Counter, gate_of_writes as Gate};
+use skeleton::types::{counter as Counter, gate_state as Gate};
 use turns::Turn;
 
 skeleton!("writes");
@@ -87,9 +87,7 @@ impl<'a, 'obj> WritesCounter<'a, 'obj> {
     }
 
     fn gate(&mut self, state: Gate) {
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.gate = state.0 as i32;
-        }
+        set_gate!(self.skeleton, state.0 as i32);
     }
 }
 

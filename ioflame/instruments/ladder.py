@@ -7,7 +7,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from ebpf.ladder import LADDER_BACKENDS, LadderRequest, ladder_checks, ladder_observer
+from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ground.errors import UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
@@ -18,7 +18,7 @@ from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Watched, add_backend, add_queries
+from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Watched, add_queries
 from viz.page.run_view import Observed, Panel
 from viz.table import Section
 from viz.tables.ladder import ladder_section
@@ -121,7 +121,6 @@ def _section(run: Run) -> Section:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_backend(parser, LADDER_BACKENDS)
     parser.add_argument(
         "--sample",
         type=within("--sample", int, 1, 1_000_000),
@@ -143,8 +142,8 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     if len(arguments.pid) != 1 or arguments.children:
         raise UsageError("the ladder follows one process", mend="one --pid, without --children")
     request = LadderRequest(
-        arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.backend,
-        arguments.symbols, arguments.kind, arguments.query_symbol, arguments.return_trampolines,
+        arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.symbols,
+        arguments.kind, arguments.query_symbol, arguments.return_trampolines,
     )  # fmt: skip
     return ladder_observer(request, children, out)
 

@@ -11,14 +11,13 @@ import pytest
 from ebpf.bpftrace import SHORTEST_BELOW
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
 from ebpf.iolat import EVENTS_CHECK, io_latency_checks
-from ebpf.ladder_bpftrace import decode as decode_ladder
 from ebpf.runqlat import decode as decode_run_queue
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.histogram import Histogram
 from ground.results.io_latency import DiskWindow, IoKind, IoLatency, IoRow
 from ground.results.off_cpu import OffCpu
-from ground.system.diskstats import DiskCount, DiskCounts, DiskStats
+from ground.system.diskstats import DiskCount, DiskCounts
 from tests.viz.observers import io_latency, off_cpu
 
 
@@ -124,25 +123,6 @@ def durations(name: str, rows: dict[int, tuple[int, int]]) -> dict[str, dict[str
         f"{name}_shortest": {str(number): SHORTEST_BELOW - ns for number, (_, ns) in rows.items()},
         f"{name}_max": {str(number): ns for number, (_, ns) in rows.items()},
     }
-
-
-def test_a_ladder_by_bpftrace_begins_at_the_call_and_counts_what_it_lost() -> None:
-    device = (8 << 20) | 1
-    text = script_output(
-        **durations("rung", {2: (10, 60_000), 10: (10, 78_000)}), rung_count={"2": 10, "3": 1, "10": 10},
-        begun=12, ended=1,
-        threads={"1": 1, "2": 1}, device={str(device): 9, str(9 << 20): 1},
-    )  # fmt: skip
-    before, after = (DiskStats("sda1", DiskCounts(DiskCount(n, 0, 0, 2 * n), *[DiskCount()] * 3)) for n in (100, 130))
-    found = decode_ladder(text, 42, (1000, 2000), ({(8, 1): before}, {(8, 1): after}))
-    assert (found.start, found.process_ended) == ("syscall", True)
-    assert (found.queries, found.followed, found.threads) == (12, 12, 2)
-    (stage,) = found.stages
-    assert (stage.name, stage.count, stage.sum_ns, stage.mean_ns) == ("device", 10, 600_000, 60_000)
-    assert found.losses == {"collided": 0, "async_calls": 0, "lost_rung": 1}
-    assert found.device is not None
-    assert (found.device.name, found.device.followed, found.device.reads, found.device.read_ms) == ("sda1", 9, 30, 60)
-    assert decode_ladder(text, 42, (0, 1), ({}, {})).device is None
 
 
 def test_waits_in_the_run_queue_by_bpftrace_have_their_kinds() -> None:

@@ -7,8 +7,7 @@ import subprocess
 
 import pytest
 
-from ebpf.bpftrace import SHORTEST_BELOW, MapRows, read_histograms, read_maps, script, words_of
-from ebpf.buckets import bounds
+from ebpf.bpftrace import SHORTEST_BELOW, MapRows, bounds, read_histograms, read_maps, script, words_of
 from ebpf.calls import functions_of
 from ebpf.iolat_bcc import parse_biolatency
 from ebpf.iolat_bpftrace import decode
@@ -55,7 +54,7 @@ def test_decoded_rows_add_up_what_is_one_operation() -> None:
 @pytest.mark.needs("bpftrace")
 def test_the_shortest_may_be_long() -> None:
     """bpftrace 0.17 drops a minimum of 2^32 and more, and with it its key: a disk that stalled for 5 s was a crash."""
-    texts = [script(name).read_text(encoding="utf-8") for name in ("iolat", "ladder_read", "runqlat")]
+    texts = [script(name).read_text(encoding="utf-8") for name in ("iolat", "runqlat")]
     ((held,),) = {tuple(set(re.findall(r"_shortest\[.*\] = (.*);", text))) for text in texts}
     counts = " ".join(f"$ns = (uint64){seconds}000000000; @a = {held};" for seconds in (7, 5, 6))
     program = f"BEGIN {{ {counts} exit(); }}"

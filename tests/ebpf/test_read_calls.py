@@ -38,28 +38,19 @@ def waiting_fio(data: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def follow(fio: subprocess.Popen[str], directory: Path, backend: str, *options: str) -> Ladder:
+def follow(fio: subprocess.Popen[str], directory: Path, *options: str) -> Ladder:
     """The ladder of all that fio reads."""
 
     def load() -> None:
         _, errors = fio.communicate(" ".join((*options, f"--number_ios={_FEW}")) + "\n")
         assert fio.returncode == 0, errors
 
-    return ladder_of(LadderRequest(fio.pid, 1, "syscall", backend=backend), directory, load)
+    return ladder_of(LadderRequest(fio.pid, 1, "syscall"), directory, load)
 
 
-_BY_BPFTRACE = pytest.mark.needs("bpftrace")
-
-
-@pytest.mark.parametrize(
-    ("engine", "backend"),
-    [("psync", "co-re"), ("pvsync", "co-re"), ("pvsync2", "co-re"),
-     pytest.param("psync", "bpftrace", marks=_BY_BPFTRACE)],
-)  # fmt: skip
-def test_every_read_call_is_followed(
-    waiting_fio: subprocess.Popen[str], tmp_path: Path, engine: str, backend: str
-) -> None:
-    ladder = follow(waiting_fio, tmp_path, backend, f"--ioengine={engine}")
+@pytest.mark.parametrize("engine", ["psync", "pvsync", "pvsync2"])
+def test_every_read_call_is_followed(waiting_fio: subprocess.Popen[str], tmp_path: Path, engine: str) -> None:
+    ladder = follow(waiting_fio, tmp_path, f"--ioengine={engine}")
     # fio reads a file of its own or two, with read or pread64, while it starts.
     assert _FEW <= ladder.finished <= _FEW + 20 and on_device(ladder) >= _FEW
     # On busy processors requests end before their thread sleeps, up to all of them: they are counted, as "awake", and
@@ -70,14 +61,11 @@ def test_every_read_call_is_followed(
     assert "starts at the read call" in section_text(ladder_section(ladder))
 
 
-@pytest.mark.parametrize(
-    ("engine", "backend"),
-    [("io_uring", "co-re"), ("libaio", "co-re"), pytest.param("libaio", "bpftrace", marks=_BY_BPFTRACE)],
-)
+@pytest.mark.parametrize("engine", ["io_uring", "libaio"])
 def test_what_no_call_waits_for_is_said_to_be_unobserved(
-    waiting_fio: subprocess.Popen[str], tmp_path: Path, engine: str, backend: str
+    waiting_fio: subprocess.Popen[str], tmp_path: Path, engine: str
 ) -> None:
-    ladder = follow(waiting_fio, tmp_path, backend, f"--ioengine={engine}", "--iodepth=4")
+    ladder = follow(waiting_fio, tmp_path, f"--ioengine={engine}", "--iodepth=4")
     assert sum(ladder.of_class(name).count for name in ("one_read", "several")) < 20
     assert ladder.losses["async_calls"] > 0
     unobserved = checked(ladder, "unobserved")

@@ -124,19 +124,12 @@ def test_the_reads_of_the_successor_are_everybody_elses(
     assert latency.facts["processes_ended"] == 1
 
 
-@pytest.mark.parametrize(
-    ("backend", "shape", "begins"),
-    [
-        ("co-re", 1, "query"),
-        ("co-re", 4, "syscall"),
-        pytest.param("bpftrace", 4, "syscall", marks=pytest.mark.needs("bpftrace")),
-    ],
-)
+@pytest.mark.parametrize(("shape", "begins"), [(1, "query"), (4, "syscall")])
 def test_the_ladder_ends_with_the_process(
-    build: Build, reborn: Path, tmp_path: Path, data: Path, backend: str, shape: int, begins: str
+    build: Build, reborn: Path, tmp_path: Path, data: Path, shape: int, begins: str
 ) -> None:
     first = Standin(build(), data, shape=shape)
-    request = LadderRequest(first.pid, 1, begins, backend=backend)
+    request = LadderRequest(first.pid, 1, begins)
     ladder = ladder_of(request, tmp_path, both(first, reborn, build(), shape), first)
     assert (ladder.start, ladder.threads, ladder.process_ended) == (begins, 1, True)
     assert ladder.queries == ladder.finished == FEW

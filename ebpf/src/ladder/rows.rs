@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::skeleton::types::{counter as Counter, part, point, row};
+use super::skeleton::types::{counter as Counter, part, point};
 use super::skeleton::{self, LadderSkel};
-use crate::histogram::{self, Histogram, read_all, settled};
-use crate::layout::{names, plain};
+use crate::histogram::{Histogram, read_rows_and_own, settled};
+use crate::layout::names;
 use observer::Failure;
 
 /// In the order of `enum point` in `bpf/ladder.h`: stage N ends at point N + 1.
@@ -21,8 +21,6 @@ const THROTTLE: &str = "throttle";
 /// Where the rows of parts begin.
 const PARTS_AT: usize = STAGES.len() + CLASSES.len() + 1;
 const ROWS: usize = PARTS_AT + 2 * PARTS.len();
-
-plain!(row);
 
 #[derive(Serialize)]
 pub struct Stage {
@@ -53,7 +51,8 @@ pub struct Rows {
 /// The rows, once no program counts any more: until then some stages hold one query more than others.
 pub fn read(skeleton: &LadderSkel) -> Result<Rows, Failure> {
     let counted = [Counter::COUNTING.0, Counter::COUNTED_WHOLE.0];
-    let mut rows = settled(&skeleton.maps.counters, counted, || read_rows(skeleton))?.into_iter();
+    let maps = &skeleton.maps;
+    let mut rows = settled(&maps.counters, counted, || read_rows_and_own(&maps.rows, 0, ROWS))?.into_iter();
     let mut stages = named(&STAGES, &mut rows);
     stages.retain(|stage| stage.histogram.count > 0);
     let classes = named(&CLASSES, &mut rows);
@@ -64,18 +63,6 @@ pub fn read(skeleton: &LadderSkel) -> Result<Rows, Failure> {
         Some(parts).filter(|parts| parts.iter().any(|stage| stage.count() > 0))
     });
     Ok(Rows { stages, classes, outside, several, foreign })
-}
-
-/// Every row: its histogram, and the programs' own time in it.
-fn read_rows(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
-    let rows: Vec<Vec<row>> = read_all(&skeleton.maps.rows, 0, ROWS)?;
-    Ok(rows
-        .iter()
-        .map(|cpus| {
-            let of_cpu = |row: &row| ([row.count, row.ns, !row.least_flipped, row.most], row.buckets);
-            (histogram::of_cpus(cpus.iter().map(of_cpu)), cpus.iter().map(|row| row.own_ns).sum())
-        })
-        .collect())
 }
 
 fn named(names: &[&'static str], rows: &mut impl Iterator<Item = (Histogram, u64)>) -> Vec<Stage> {

@@ -223,6 +223,18 @@ fn mapped_at(elf: &Elf, map: &Mapping, address: u64) -> Option<u64> {
     map.range.contains(&place).then_some(place)
 }
 
+/// The constants of a skeleton by which its programs know who waits in a futex (`bpf/futex.h`).
+macro_rules! know_callers {
+    ($rodata:expr, $callers:expr) => {{
+        for (place, range) in $rodata.callers.iter_mut().zip($callers.ranges()) {
+            (place.low, place.high) = (range.start, range.end);
+            $rodata.callers_known += 1;
+        }
+        ($rodata.library.low, $rodata.library.high) = ($callers.library.start, $callers.library.end);
+    }};
+}
+pub(crate) use know_callers;
+
 #[cfg(test)]
 mod tests {
     use super::*;

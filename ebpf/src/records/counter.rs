@@ -1,6 +1,5 @@
 //! The program behind its gate, and what comes through its ring.
 
-use std::fs;
 use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -9,15 +8,15 @@ use libbpf_rs::RingBuffer;
 use libbpf_rs::skel::Skel;
 use observer::clock::now_ns;
 use observer::{Failure, Process};
-use recording::{Mapping, Modules};
 
 use super::skeleton::RecordsSkel;
-use super::skeleton::types::{counter as Counter, gate_state, loss, row as RecordRow, rows_of};
+use super::skeleton::types::{counter as Counter, gate_state, loss, rows_of};
 use crate::cost::MissedRuns;
-use crate::histogram::{self, Histogram, read_all, read_counts};
+use crate::histogram::{Histogram, read_counts, read_rows_and_own};
 use crate::life::Life;
+use crate::mapped_code::MappedCode;
 use crate::refusal::OrRefused;
-use crate::session::Counting;
+use crate::session::{Counting, set_gate};
 
 pub const LINGER_STEP: Duration = Duration::from_millis(5);
 
@@ -26,8 +25,7 @@ pub struct RecordsCounter<'a, 'obj, 'ring> {
     pub skeleton: &'a mut RecordsSkel<'obj>,
     process: &'a Process,
     ring: RingBuffer<'ring>,
-    modules: Modules,
-    pub mappings: Vec<(Mapping, Option<Vec<u8>>)>,
+    pub code: MappedCode<'a>,
     /// CLOCK_MONOTONIC and CLOCK_REALTIME when the gate opened, ns.
     pub clocks: [u64; 2],
     pub missed: MissedRuns,
@@ -45,31 +43,19 @@ impl<'a, 'obj, 'ring> RecordsCounter<'a, 'obj, 'ring> {
             skeleton,
             process,
             ring,
-            modules: Modules::default(),
-            mappings: Vec::new(),
+            code: MappedCode::of(process),
             clocks: [0; 2],
             missed: MissedRuns::default(),
             life,
         }
     }
 
-    pub fn take_mappings(&mut self) {
-        let text = fs::read(self.process.path("maps")).unwrap_or_default();
-        let process = nix::unistd::Pid::from_raw(self.process.pid() as i32);
-        self.mappings.extend(self.modules.update(process, &recording::parse::maps(&text)));
-    }
-
     pub fn gate(&mut self, state: gate_state) {
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.gate = state.0 as i32;
-        }
+        set_gate!(self.skeleton, state.0 as i32);
     }
 
     pub fn row(&self, row: rows_of) -> Result<(Histogram, u64), Failure> {
-        let found: Vec<Vec<RecordRow>> = read_all(&self.skeleton.maps.rows, row.0 as usize, 1)?;
-        let cpus = found.into_iter().next().unwrap_or_default();
-        let of_cpu = |row: &RecordRow| ([row.count, row.ns, !row.least_flipped, row.most], row.buckets);
-        Ok((histogram::of_cpus(cpus.iter().map(of_cpu)), cpus.iter().map(|row| row.own_ns).sum()))
+        Ok(read_rows_and_own(&self.skeleton.maps.rows, row.0 as usize, 1)?.remove(0))
     }
 
     pub fn counters(&self) -> Result<Vec<u64>, Failure> {
@@ -107,6 +93,8 @@ impl Counting for RecordsCounter<'_, '_, '_> {
             self.clocks = [now_ns(), real];
             if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
                 bss.opened_at = self.clocks[0];
+                // The pilot's are none of the window's.
+                bss.losses = Default::default();
                 fence(Ordering::SeqCst);
             }
             self.gate(gate_state::OPEN);

@@ -5,7 +5,7 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 use super::skeleton::{self, types};
 use crate::layout::{Plain, plain};
 
-plain!(record, row, span, stack);
+plain!(record, span, stack);
 
 /// The most that is held of one window.
 pub const MOST_BYTES: usize = 512 << 20;

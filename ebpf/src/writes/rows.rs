@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::plan::STAGES;
-use super::skeleton::types::{cell, counter as Counter, row as WriteRow};
+use super::skeleton::types::{cell, counter as Counter};
 use super::skeleton::{self, WritesSkel};
-use crate::histogram::{self, Histogram, read_all, read_counts, settled};
+use crate::histogram::{Histogram, read_all, read_counts, read_rows_and_own, settled};
 use crate::layout::{names, plain};
 use observer::Failure;
 
@@ -14,7 +14,7 @@ const SLOTS: usize = STAGES.len();
 const PILOT: usize = ROLES.len();
 const SIZES: usize = 65;
 
-plain!(cell, row);
+plain!(cell);
 
 /// Time of one stage, summed over the writes of a role that were in it.
 #[derive(Clone, Serialize)]
@@ -94,10 +94,7 @@ pub fn pilot(skeleton: &WritesSkel) -> Result<Histogram, Failure> {
 }
 
 fn row(skeleton: &WritesSkel, number: usize) -> Result<(Histogram, u64), Failure> {
-    let found: Vec<Vec<WriteRow>> = read_all(&skeleton.maps.rows, number, 1)?;
-    let cpus = found.into_iter().next().unwrap_or_default();
-    let of_cpu = |row: &WriteRow| ([row.count, row.ns, !row.least_flipped, row.most], row.buckets);
-    Ok((histogram::of_cpus(cpus.iter().map(of_cpu)), cpus.iter().map(|row| row.own_ns).sum()))
+    Ok(read_rows_and_own(&skeleton.maps.rows, number, 1)?.remove(0))
 }
 
 /// `[size, groups]` of the groups that there were; the largest size includes all above it.
