@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from collectors.counters import device_of, host_gained, host_times
@@ -15,6 +16,7 @@ from ground.settings import Setting
 
 _CPU = Path("/sys/devices/system/cpu")
 _STEAL_WARN = 0.01
+_FIRST_SYMBOLS = 100
 
 
 def _read(path: str | Path) -> str | None:
@@ -53,7 +55,8 @@ def _kptr_check() -> Check:
     value = _read("/proc/sys/kernel/kptr_restrict") or "unreadable"
     try:
         with Path("/proc/kallsyms").open(encoding="utf-8") as symbols:
-            shown = next(symbols, "0").split()[0].strip("0") != ""
+            # The first of some kernels (before Linux 6.15) are places within a CPU's own data, at 0.
+            shown = any(line.split()[0].strip("0") for line in islice(symbols, _FIRST_SYMBOLS))
     except OSError:
         shown = False
     if shown:
