@@ -62,8 +62,14 @@ class BisectRun(StudyRun[BisectRecord]):
     file = "bisect.json"
     form = BisectRecord
     what = "a search"
+    kind = "bisect"
 
     @staticmethod
     def name_of(record: BisectRecord) -> str:
         del record
         return "bisect"
+
+    def summary(self) -> tuple[str, str]:
+        names = self.record.names
+        what = f"{self.record.symptom}, {names[0]} to {names[-1]}" if names else self.record.symptom
+        return what, self.record.outcome or "not finished"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +111,7 @@ class CellsRun(StudyRun[CellsRecord]):
     file = "cells.json"
     form = CellsRecord
     what = "an experiment of cells"
+    kind = "experiment"
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -125,6 +127,13 @@ class CellsRun(StudyRun[CellsRecord]):
     @staticmethod
     def name_of(record: CellsRecord) -> str:
         return record.name
+
+    def summary(self) -> tuple[str, str]:
+        runs = self.record.runs
+        counts = Counter(run.status for run in runs)
+        each = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+        what = ": ".join(filter(None, [self.record.name, ", ".join(self.record.builds)]))
+        return what, f"of {len(runs)} cell runs: {each}"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from ground.results.files import Files
 from ground.results.ranges import Amount, Count, Share
 from ground.results.record import Window
 from ground.results.study import StudyRun
+from ground.results.verdicts import VERDICT, Verdicts
+from ground.system.atomic_files import read_json
 
 # The factor of arms that are given as clients and not as values of a setting; of one client given twice.
 BUILD = "engine build"
@@ -250,10 +252,19 @@ class ComparisonRun(StudyRun[Comparison]):
     file = "comparison.json"
     form = Comparison
     what = "a comparison"
+    kind = "comparison"
 
     @staticmethod
     def name_of(record: Comparison) -> str:
         return f"compare-{record.workload}"
+
+    def summary(self) -> tuple[str, str]:
+        record = self.record
+        arms = ", ".join(f"{arm.name} = {arm.value}" for arm in record.arms if not arm.twin_of)
+        what = f"{record.workload}, {record.engine}, {record.factor.name}: {arms}"
+        if (self.directory / VERDICT).exists():
+            return what, read_json(self.directory / VERDICT, Verdicts, "the verdicts of a comparison").sentence
+        return what, f"no verdict yet: {len(record.whole_sessions())} of at most {record.plan.sessions} sessions"
 
     @property
     def counted(self) -> Path:

@@ -104,3 +104,8 @@ class CountRun(StudyRun[CountRecord]):
     file = "counted.json"
     form = CountRecord
     what = "a count"
+    kind = "count"
+
+    def summary(self) -> tuple[str, str]:
+        arms = ", ".join(arm.name for arm in self.record.arms)
+        return f"{self.record.engine}: {arms}", f"counted: {', '.join(self.record.operations)}"

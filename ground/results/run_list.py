@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ground.errors import IoflameError, UsageError
 from ground.results.bisect import BisectRun
 from ground.results.cells import CellsRun
 from ground.results.checks import Verdict
 from ground.results.command_run import CommandRun
-from ground.results.comparison import Comparison, ComparisonRun
+from ground.results.comparison import ComparisonRun
+from ground.results.counted import CountRun
 from ground.results.files import Files
 from ground.results.pmp import read_pmp
 from ground.results.record import RunRecord, created_at
 from ground.results.run import open_run
-from ground.results.verdicts import VERDICT, Verdicts
-from ground.system.atomic_files import read_json
+from ground.results.study import StudyRun
+from ground.results.sweep import SweepRun
 
 # As every command of ours names its directory.
 _TIMED = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)-")
 _SETTINGS = ("configuration", "scale")
 _NAMED = 3
+_STUDIES: tuple[type[StudyRun[Any]], ...] = (ComparisonRun, BisectRun, CellsRun, CountRun, SweepRun)
 
 
 @dataclass(frozen=True)
 class ListedRun:
-    """kind: profile, attach, command, comparison, experiment, bisect, pmp, or unreadable, and then `verdict` says why
+    """kind: that of a study, or profile, attach, command, pmp, or unreadable, and then `verdict` says why
 
     created: ISO 8601, with its zone where the record has one
     qps, us_per_query: of one workload; None where several were measured, or no queries were counted
@@ -83,19 +85,10 @@ def _listed(directory: Path) -> ListedRun | None:
 
 def _read(directory: Path) -> ListedRun | None:
     name = directory.name
-    if ComparisonRun.is_in(directory):
-        compared = ComparisonRun.open(directory).record
-        return ListedRun(name, compared.created, "comparison", _arms(compared), _outcome(directory, compared))
-    if BisectRun.is_in(directory):
-        search = BisectRun.open(directory).record
-        what = f"{search.symptom}, {search.names[0]} to {search.names[-1]}" if search.names else search.symptom
-        return ListedRun(name, search.created, "bisect", what, search.outcome or "not finished")
-    if CellsRun.is_in(directory):
-        cells = CellsRun.open(directory).record
-        counts = Counter(run.status for run in cells.runs)
-        told = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
-        what = ": ".join(filter(None, [cells.name, ", ".join(cells.builds)]))
-        return ListedRun(name, cells.created, "experiment", what, f"of {len(cells.runs)} cell runs: {told}")
+    for form in _STUDIES:
+        if form.is_in(directory):
+            study = form.open(directory)
+            return ListedRun(name, study.record.created, form.kind, *study.summary())
     if CommandRun.is_in(directory):
         return _of_command(name, CommandRun.open(directory))
     return _of_windows(directory)
@@ -157,17 +150,6 @@ def _verdict(record: RunRecord) -> str:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             return f"{word}: {', '.join(names[:_NAMED])}{more}"
     return "ok"
-
-
-def _arms(record: Comparison) -> str:
-    arms = ", ".join(f"{arm.name} = {arm.value}" for arm in record.arms if not arm.twin_of)
-    return f"{record.workload}, {record.engine}, {record.factor.name}: {arms}"
-
-
-def _outcome(directory: Path, record: Comparison) -> str:
-    if (directory / VERDICT).exists():
-        return read_json(directory / VERDICT, Verdicts, "the verdicts of a comparison").sentence
-    return f"no verdict yet: {len(record.whole_sessions())} of at most {record.plan.sessions} sessions"
 
 
 def _unreadable(directory: Path, why: str) -> ListedRun:

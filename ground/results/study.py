@@ -16,11 +16,12 @@ _Record = TypeVar("_Record")
 
 
 class StudyRun(Generic[_Record]):
-    """file: of the record; form: its type, with its schema as a default; what: it is, in words"""
+    """file: of the record; form: its type, with its schema as a default; what: it is, in words; kind: in a word"""
 
     file: ClassVar[str]
     form: ClassVar[type[Any]]
     what: ClassVar[str]
+    kind: ClassVar[str]
 
     def __init__(self, directory: Path, record: _Record) -> None:
         self.directory = directory
@@ -29,6 +30,10 @@ class StudyRun(Generic[_Record]):
     @staticmethod
     def name_of(record: _Record) -> str:
         """What a new directory is called, behind the time."""
+        raise NotImplementedError
+
+    def summary(self) -> tuple[str, str]:
+        """What was measured, and how it came out, for `ioflame runs`."""
         raise NotImplementedError
 
     @classmethod

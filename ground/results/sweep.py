@@ -63,3 +63,10 @@ class SweepRun(StudyRun[SweepRecord]):
     file = "sweep.json"
     form = SweepRecord
     what = "a sweep"
+    kind = "sweep"
+
+    def summary(self) -> tuple[str, str]:
+        record = self.record
+        rates = f"{len(record.offered)} rates; without one {record.closed.per_second:,.0f} queries a second"
+        threads = f"{record.threads} thread{'s' * (record.threads != 1)}"
+        return f"{record.workload}, {record.engine} {record.version}, {threads}", rates

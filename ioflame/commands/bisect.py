@@ -78,29 +78,29 @@ def run(arguments: argparse.Namespace) -> int:
     symptom = counted_symptom(now.symptom)
     if symptom is not None:
         check_installed("callgrind", ALLOCATORS[0])
-    going = _resumed(arguments.resume.resolve(), now) if arguments.resume else BisectRun.create(
+    study = _resumed(arguments.resume.resolve(), now) if arguments.resume else BisectRun.create(
         profile_options(arguments).out, now
     )  # fmt: skip
-    builds = Builds(going, reporter)
+    builds = Builds(study, reporter)
     template = CompareOptions(
         (), BUILD, schedule=arguments.schedule or "", sessions=arguments.sessions, blocks=arguments.blocks, twin=False
     )
-    measuring: Measuring = Compared(_asked(arguments), template, going.record.symptom, going.directory, reporter)
+    measuring: Measuring = Compared(_asked(arguments), template, study.record.symptom, study.directory, reporter)
     if symptom is not None:
         options = CountOptions(arguments.engine, repeats=_REPEATS)
-        measuring = CountedSearch(options, symptom, going.directory, reporter)
+        measuring = CountedSearch(options, symptom, study.directory, reporter)
     with interruptible():
         try:
-            ended = kept(lambda: search(going, builds, measuring, reporter), going.directory, reporter, resume=True)
+            ended = kept(lambda: search(study, builds, measuring, reporter), study.directory, reporter, resume=True)
         finally:
             builds.end()
     if not ended:
         return EXIT_INTERRUPTED
-    add_to_asked_store(arguments.store, going.directory, reporter)
-    for place, why in going.record.skipped.items():
-        print(f"skipped:      {going.record.names[int(place)][:12]}: {why}")
-    print(f"bisect:       {shown_path(going.directory)}")
-    print(going.record.outcome)
+    add_to_asked_store(arguments.store, study.directory, reporter)
+    for place, why in study.record.skipped.items():
+        print(f"skipped:      {study.record.names[int(place)][:12]}: {why}")
+    print(f"bisect:       {shown_path(study.directory)}")
+    print(study.record.outcome)
     return EXIT_OK
 
 
@@ -142,10 +142,10 @@ def _releases(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
     """The search in `directory`, if it is of the same commits, build and figure."""
-    going = BisectRun.open(directory)
-    then, now_is = ({name: getattr(one, name) for name in _IDENTITY} for one in (going.record, now))
+    study = BisectRun.open(directory)
+    then, now_is = ({name: getattr(one, name) for name in _IDENTITY} for one in (study.record, now))
     refuse_others(directory, then, now_is)
-    return going
+    return study
 
 
 def _asked(arguments: argparse.Namespace) -> Callable[[str, Path], AskedArm]:

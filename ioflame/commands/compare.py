@@ -119,30 +119,30 @@ def run(arguments: argparse.Namespace) -> int:
         record.differing = differing_between(arms)
         if arguments.plan:
             return _plan(record)
-        going = (
+        study = (
             resumed(arguments.resume.resolve(), record)
             if arguments.resume
             else ComparisonRun.create(options.base.options.out, record)
         )
-        if not kept(lambda: _conduct(arms, count, going, reporter), going.directory, reporter, resume=True):
+        if not kept(lambda: _conduct(arms, count, study, reporter), study.directory, reporter, resume=True):
             return EXIT_INTERRUPTED
-    code = _print(going, arguments)
-    add_to_asked_store(arguments.store, going.directory, reporter)
+    code = _print(study, arguments)
+    add_to_asked_store(arguments.store, study.directory, reporter)
     return code
 
 
-def _conduct(arms: Sequence[PlannedArm], count: PlannedCount | None, going: ComparisonRun, reporter: Reporter) -> None:
-    conduct(arms, going, reporter)
+def _conduct(arms: Sequence[PlannedArm], count: PlannedCount | None, study: ComparisonRun, reporter: Reporter) -> None:
+    conduct(arms, study, reporter)
     if count is not None:
-        count_beside(count, going, reporter)
+        count_beside(count, study, reporter)
 
 
 def _read(arguments: argparse.Namespace) -> int:
     """A finished comparison once more, or runs that were made before beside each other."""
     directories = [directory.resolve() for directory in arguments.directories]
     if len(directories) == 1:
-        going = ComparisonRun.open(directories[0])
-        return _plan(going.record) if arguments.plan else _print(going, arguments)
+        study = ComparisonRun.open(directories[0])
+        return _plan(study.record) if arguments.plan else _print(study, arguments)
     if ComparisonRun.is_in(directories[0]):
         return _beside([ComparisonRun.open(directory) for directory in directories], arguments)
     found = compare_runs(
@@ -161,7 +161,7 @@ def _read(arguments: argparse.Namespace) -> int:
 
 def _beside(comparisons: Sequence[ComparisonRun], arguments: argparse.Namespace) -> int:
     """Several finished comparisons: tests by versions, host by host."""
-    found = tables_of([(going.record, verdicts_of(going)) for going in comparisons])
+    found = tables_of([(study.record, verdicts_of(study)) for study in comparisons])
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
     elif arguments.table == "tsv":
@@ -181,24 +181,24 @@ def _plan(record: Comparison) -> int:
     return EXIT_OK
 
 
-def _print(going: ComparisonRun, arguments: argparse.Namespace) -> int:
-    if lost := unwatched(going):
+def _print(study: ComparisonRun, arguments: argparse.Namespace) -> int:
+    if lost := unwatched(study):
         print("\n".join(lost), file=sys.stderr if arguments.json or arguments.table else sys.stdout)
     if arguments.table:
-        return _beside([going], arguments) or (EXIT_CHECK_FAILED if lost else EXIT_OK)
-    found = verdicts_of(going)
+        return _beside([study], arguments) or (EXIT_CHECK_FAILED if lost else EXIT_OK)
+    found = verdicts_of(study)
     width = terminal_width(sys.stdout)
-    counted = counts_beside(going, width)
-    page = write_comparison_page(going, found, counted)
+    counted = counts_beside(study, width)
+    page = write_comparison_page(study, found, counted)
     if arguments.json:
-        print((going.directory / VERDICT).read_text(encoding="utf-8"), end="")
+        print((study.directory / VERDICT).read_text(encoding="utf-8"), end="")
     else:
-        print(comparison_text(going.record, found, width))
+        print(comparison_text(study.record, found, width))
         if len(found.arms) > 1:
-            print("\n" + "\n\n".join(render_relative(one, width) for one in tables_of([(going.record, found)]).tables))
+            print("\n" + "\n\n".join(render_relative(one, width) for one in tables_of([(study.record, found)]).tables))
         if counted is not None:
             print(f"\n{counted.text}\n\n" + "\n".join(fold_line(line, width or 100, 2) for line in found.counted))
-        print(f"comparison:   {shown_path(going.directory)}")
+        print(f"comparison:   {shown_path(study.directory)}")
         print(f"report:       {shown_path(page)}")
         print(found.sentence)
     outcomes = {arm.decisions[name].outcome for arm in found.arms for name in DECIDING if name in arm.decisions}

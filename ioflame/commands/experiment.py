@@ -45,28 +45,28 @@ def run(arguments: argparse.Namespace) -> int:
         record = job.record()
         with locked(job.place):
             if arguments.resume:
-                going = CellsRun.open(arguments.resume.resolve())
-                refuse_others(going.directory, identity(going.record), identity(record))
+                study = CellsRun.open(arguments.resume.resolve())
+                refuse_others(study.directory, identity(study.record), identity(record))
             else:
-                going = CellsRun.create(options.out, record)
-            return _conduct(job, going, reporter, arguments.store)
+                study = CellsRun.create(options.out, record)
+            return _conduct(job, study, reporter, arguments.store)
 
 
-def _conduct(job: CellsJob, going: CellsRun, reporter: Reporter, store: str | None) -> int:
-    if not kept(lambda: conduct_cells(job, going, reporter), going.directory, reporter, resume=True):
+def _conduct(job: CellsJob, study: CellsRun, reporter: Reporter, store: str | None) -> int:
+    if not kept(lambda: conduct_cells(job, study, reporter), study.directory, reporter, resume=True):
         return EXIT_INTERRUPTED
-    view, lost = cells_view(job.cells, going), unwatched(going)
+    view, lost = cells_view(job.cells, study), unwatched(study)
     if lost:
         print("\n".join(lost))
-    print(cells_text(view, going, terminal_width(sys.stdout)))
-    unfinished = any(run.status not in ("done", "left out") for run in going.record.runs)
+    print(cells_text(view, study, terminal_width(sys.stdout)))
+    unfinished = any(run.status not in ("done", "left out") for run in study.record.runs)
     if unfinished:
-        again = shlex.join(["--resume", str(going.directory)])
+        again = shlex.join(["--resume", str(study.directory)])
         reporter.warn(f"a cell failed; to run it again: the same command with {again}")
-    page = write_experiment_page(view, going.directory)
-    print(f"experiment:   {going.directory}\nreport:       {shown_path(page)}")
+    page = write_experiment_page(view, study.directory)
+    print(f"experiment:   {study.directory}\nreport:       {shown_path(page)}")
     if job.shares and not job.grows:
         print(f"database:     {shown_path(job.directory(job.cells.cells[0]))}   (kept: the next run needs no load)")
-    add_to_asked_store(store, going.directory, reporter)
+    add_to_asked_store(store, study.directory, reporter)
     missed = any(one.holds is False for _, one in view.judged)
     return EXIT_CHECK_FAILED if unfinished or missed or view.failed or lost else EXIT_OK

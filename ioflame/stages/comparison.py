@@ -139,9 +139,9 @@ def plans_of(record: Comparison) -> list[tuple[str, Variances, bool, list[PlanRo
     return [(name, one, bool(seen), plan_table(one, costs, block_step=step)) for name, one in variances.items()]
 
 
-def verdicts_of(going: ComparisonRun) -> Verdicts:
+def verdicts_of(study: ComparisonRun) -> Verdicts:
     """Everything that is said of a comparison; also written to its `verdict.json`."""
-    record = going.record
+    record = study.record
     judged = judge(record)
     whole = record.whole_sessions()
     found = Verdicts(
@@ -153,26 +153,26 @@ def verdicts_of(going: ComparisonRun) -> Verdicts:
         seed=record.plan.seed,
         rule=record.plan.rule,
         seconds=sum(session.seconds for session in record.sessions),
-        arms=[_arm_verdict(going, judged.rule, one) for one in judged.arms],
+        arms=[_arm_verdict(study, judged.rule, one) for one in judged.arms],
         differing=record.differing,
         bars=record.not_comparable,
         disturbed=_disturbed(record),
-        counted=_counted(going, judged),
+        counted=_counted(study, judged),
     )
-    write_json(going.directory / VERDICT, found)
+    write_json(study.directory / VERDICT, found)
     return found
 
 
-def _arm_verdict(going: ComparisonRun, rule: VerdictRule, one: ArmsCompared) -> ArmVerdict:
-    observed = observed_decisions(going, one.arm, rule, costs_of(going.record))
+def _arm_verdict(study: ComparisonRun, rule: VerdictRule, one: ArmsCompared) -> ArmVerdict:
+    observed = observed_decisions(study, one.arm, rule, costs_of(study.record))
     return ArmVerdict(
         base=one.base,
         arm=one.arm,
         decisions=among_figures({**one.decisions, **observed}) if observed else dict(one.decisions),
         twin=dict(one.twin),
         position=dict(one.position),
-        budget=budget_of(going, one.arm),
-        accounts=accounts_of(going, one.arm),
+        budget=budget_of(study, one.arm),
+        accounts=accounts_of(study, one.arm),
     )
 
 
@@ -191,9 +191,9 @@ def _sentence(record: Comparison, judged: Judged) -> str:
     return " | ".join(parts)
 
 
-def _counted(going: ComparisonRun, judged: Judged) -> list[str]:
+def _counted(study: ComparisonRun, judged: Judged) -> list[str]:
     """Nothing where none was counted beside it."""
-    beside = going.count()
+    beside = study.count()
     if beside is None:
         return []
     told = []
@@ -213,21 +213,21 @@ def _disturbed(record: Comparison) -> list[str]:
     return [f"repeated: {words}" for words in dropped] + [f"kept, repeat limit reached: {words}" for words in kept]
 
 
-def accounts_of(going: ComparisonRun, arm: str) -> list[AccountChange]:
+def accounts_of(study: ComparisonRun, arm: str) -> list[AccountChange]:
     """The changes from the base to the arm."""
-    base = going.record.base.name
-    sessions = [(_accounts(going, one, base), _accounts(going, one, arm)) for one in going.record.whole_sessions()]
+    base = study.record.base.name
+    sessions = [(_accounts(study, one, base), _accounts(study, one, arm)) for one in study.record.whole_sessions()]
     return account_changes(sessions)
 
 
-def observed_decisions(going: ComparisonRun, arm: str, rule: VerdictRule, costs: Costs) -> dict[str, Decision]:
+def observed_decisions(study: ComparisonRun, arm: str, rule: VerdictRule, costs: Costs) -> dict[str, Decision]:
     """By figure. A session's windows of base and arm are a pair, as the windows of a block are, and its only one."""
-    record, found = going.record, {}
+    record, found = study.record, {}
     for name in OBSERVED:
         pairs = [
             (of_base, of_arm)
             for session in record.whole_sessions()
-            for of_base, of_arm in [[_figure(going, session, side, name) for side in (record.base.name, arm)]]
+            for of_base, of_arm in [[_figure(study, session, side, name) for side in (record.base.name, arm)]]
             if of_base and of_arm
         ]
         if not pairs:
@@ -241,23 +241,23 @@ def observed_decisions(going: ComparisonRun, arm: str, rule: VerdictRule, costs:
     return found
 
 
-def _accounts(going: ComparisonRun, session: Session, arm: str) -> Mapping[str, Account]:
+def _accounts(study: ComparisonRun, session: Session, arm: str) -> Mapping[str, Account]:
     """Of the arm's process in the session that was observed; none where none was."""
-    path = going.run_with(Files.ACCOUNTS, session, arm)
+    path = study.run_with(Files.ACCOUNTS, session, arm)
     return {one.name: one for one in accounts_in(path)} if path is not None else {}
 
 
-def _figure(going: ComparisonRun, session: Session, arm: str, name: str) -> float | None:
-    path = going.run_with(Files.ACCOUNTS, session, arm)
+def _figure(study: ComparisonRun, session: Session, arm: str, name: str) -> float | None:
+    path = study.run_with(Files.ACCOUNTS, session, arm)
     return open_run(path).record.metrics.get(name) if path is not None else None
 
 
-def budget_of(going: ComparisonRun, arm: str) -> Budget | None:
+def budget_of(study: ComparisonRun, arm: str) -> Budget | None:
     """The change from the base to the arm, of the sessions that have a profile of both; None of fewer than two."""
-    record = going.record
+    record = study.record
     found: list[tuple[Session, dict[str, Path]]] = []
     for session in record.whole_sessions():
-        runs = {side: going.run_with(Files.CATEGORIES, session, side) for side in (record.base.name, arm)}
+        runs = {side: study.run_with(Files.CATEGORIES, session, side) for side in (record.base.name, arm)}
         known = {side: path for side, path in runs.items() if path is not None}
         if len(known) == len(runs):
             found.append((session, known))

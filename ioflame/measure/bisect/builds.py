@@ -73,13 +73,13 @@ def listed_arms(path: Path) -> tuple[list[str], list[str]]:
 class Builds:
     """Binaries by place. Each is copied into the search's directory, so that a later build does not take it away."""
 
-    def __init__(self, going: BisectRun, reporter: Reporter) -> None:
-        self._going, self._reporter = going, reporter
-        self._tree = going.directory / "worktree"
+    def __init__(self, study: BisectRun, reporter: Reporter) -> None:
+        self._study, self._reporter = study, reporter
+        self._tree = study.directory / "worktree"
 
     def seconds(self, place: int) -> float:
         """What building it will take: nothing where that is done, else as long as others took."""
-        record = self._going.record
+        record = self._study.record
         if str(place) in record.binaries:
             return 0.0
         took = list(record.build_seconds.values())
@@ -87,19 +87,19 @@ class Builds:
 
     def binary(self, place: int) -> Path | None:
         """Built where it is not; None where that failed, which is on record then."""
-        record = self._going.record
+        record = self._study.record
         if str(place) not in record.binaries and str(place) not in record.skipped:
             why = self._build(place)
             if why:
                 record.skipped[str(place)] = why
                 self._reporter.warn(f"{record.names[place][:12]} is skipped: {why}")
-            self._going.save()
+            self._study.save()
         found = record.binaries.get(str(place))
         return Path(found) if found else None
 
     def _build(self, place: int) -> str:
         """Why it could not be built; "" where it was."""
-        record, directory = self._going.record, self._going.directory
+        record, directory = self._study.record, self._study.directory
         name = record.names[place]
         if not self._tree.exists():
             _git(Path(record.repository), "worktree", "add", "--detach", "--force", str(self._tree), name)
@@ -127,4 +127,4 @@ class Builds:
     def end(self) -> None:
         """Takes the work tree away, and what git knows of it."""
         if self._tree.exists():
-            _git(Path(self._going.record.repository), "worktree", "remove", "--force", str(self._tree))
+            _git(Path(self._study.record.repository), "worktree", "remove", "--force", str(self._tree))

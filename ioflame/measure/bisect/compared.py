@@ -68,9 +68,9 @@ class Compared:
     reporter: Reporter
 
     def prove(self, good: Path, bad: Path, *, explain: bool = False) -> Proof:
-        going = self._run([(_GOOD, good), (_BAD, bad)], self.template.sessions, self.template.blocks, explain=explain)
-        sessions = self._sessions(going, None)
-        decision = self._decision(going, sessions)
+        study = self._run([(_GOOD, good), (_BAD, bad)], self.template.sessions, self.template.blocks, explain=explain)
+        sessions = self._sessions(study, None)
+        decision = self._decision(study, sessions)
         found = decision.difference
         differs = decision.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
         words = "; ".join(filter(None, [decision.verdict, decision.size, decision.bound]))
@@ -78,8 +78,8 @@ class Compared:
         return Proof(differs, words, decision.size, sd, sessions)
 
     def session(self, good: Path, candidate: Path, bad: Path, blocks: int) -> Measured:
-        going = self._run([(_GOOD, good), (_CANDIDATE, candidate), (_BAD, bad)], 1, blocks)
-        (found,) = self._sessions(going, _CANDIDATE)
+        study = self._run([(_GOOD, good), (_CANDIDATE, candidate), (_BAD, bad)], 1, blocks)
+        (found,) = self._sessions(study, _CANDIDATE)
         return found
 
     def _run(
@@ -94,19 +94,19 @@ class Compared:
         record = planned(options, resolved)
         if not profiled:
             record.plan.collect = []
-        going = ComparisonRun.create(self.out, record)
-        conduct(resolved, going, self.reporter)
+        study = ComparisonRun.create(self.out, record)
+        conduct(resolved, study, self.reporter)
         if record.not_comparable:
             raise MeasurementError(f"the arms cannot be compared: {'; '.join(record.not_comparable)}")
         if explain:
-            write_comparison_page(going, verdicts_of(going))
-        return going
+            write_comparison_page(study, verdicts_of(study))
+        return study
 
-    def _sessions(self, going: ComparisonRun, candidate: str | None) -> list[Measured]:
+    def _sessions(self, study: ComparisonRun, candidate: str | None) -> list[Measured]:
         """Session by session the blocks' logarithms; of a category one a session, as there is one profile of each."""
-        of_bad = self._logs(going, _BAD)
-        of_own = self._logs(going, candidate) if candidate else [[] for _ in of_bad]
-        name = going.directory.name
+        of_bad = self._logs(study, _BAD)
+        of_own = self._logs(study, candidate) if candidate else [[] for _ in of_bad]
+        name = study.directory.name
         return [
             Measured(
                 None, [block.log for block in bad], [b.log - a.log / 2 for a, b in zip(bad, own, strict=False)], name
@@ -114,23 +114,23 @@ class Compared:
             for bad, own in zip(of_bad, of_own, strict=True)
         ]
 
-    def _logs(self, going: ComparisonRun, arm: str) -> list[list[BlockLogs]]:
+    def _logs(self, study: ComparisonRun, arm: str) -> list[list[BlockLogs]]:
         if not self.symptom.startswith(_CATEGORY):
             try:
-                return block_logs(windows_of(going.record), COMPARED[self.symptom], _GOOD, arm)
+                return block_logs(windows_of(study.record), COMPARED[self.symptom], _GOOD, arm)
             except ValueError as error:
                 raise MeasurementError(f"{self.symptom} was not measured: {error}") from None
         return [
-            [BlockLogs(math.log(self._category(going, number, arm) / self._category(going, number, _GOOD)), (0, 1))]
-            for number in range(len(going.record.whole_sessions()))
+            [BlockLogs(math.log(self._category(study, number, arm) / self._category(study, number, _GOOD)), (0, 1))]
+            for number in range(len(study.record.whole_sessions()))
         ]
 
-    def _category(self, going: ComparisonRun, session: int, arm: str) -> float:
+    def _category(self, study: ComparisonRun, session: int, arm: str) -> float:
         """us per query of the category in a session."""
         name = self.symptom.removeprefix(_CATEGORY)
-        for process in going.record.whole_sessions()[session].processes:
-            if process.arm == arm and (going.directory / process.directory / "categories.json").exists():
-                rows = read_categories(going.directory / process.directory).rows
+        for process in study.record.whole_sessions()[session].processes:
+            if process.arm == arm and (study.directory / process.directory / "categories.json").exists():
+                rows = read_categories(study.directory / process.directory).rows
                 found = next((row for row in rows if row.name == name), None)
                 if found is None:
                     raise UsageError(
@@ -145,8 +145,8 @@ class Compared:
             mend="a larger --duration, or --frequency",
         )
 
-    def _decision(self, going: ComparisonRun, sessions: Sequence[Measured]) -> Decision:
-        record = going.record
+    def _decision(self, study: ComparisonRun, sessions: Sequence[Measured]) -> Decision:
+        record = study.record
         if not self.symptom.startswith(_CATEGORY):
             return judge(record).arms[0].decisions[self.symptom]
         rule = rule_of(record)

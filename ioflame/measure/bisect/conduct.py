@@ -43,9 +43,9 @@ class Measuring(Protocol):
         """One session of all three. MeasurementError where the candidate does not run."""
 
 
-def search(going: BisectRun, builds: Builds, measuring: Measuring, reporter: Reporter) -> str:
+def search(study: BisectRun, builds: Builds, measuring: Measuring, reporter: Reporter) -> str:
     """The outcome in a line; also in the record. Everything that is measured is on record before the next begins."""
-    record = going.record
+    record = study.record
     last = len(record.names) - 1
     good, bad = builds.binary(0), builds.binary(last)
     if good is None or bad is None:
@@ -54,22 +54,22 @@ def search(going: BisectRun, builds: Builds, measuring: Measuring, reporter: Rep
             means="without both ends there is nothing to search between",
         )
     if record.differs is None:
-        proof = _proven(going, measuring, good, bad)
+        proof = _proven(study, measuring, good, bad)
         record.differs, record.proof, record.session_sd = proof.differs, proof.words, proof.session_sd
         record.measured += proof.sessions
-        going.save()
+        study.save()
     if not record.differs:
-        return _end(going, f"no commit is named: the ends do not differ here ({record.proof})")
+        return _end(study, f"no commit is named: the ends do not differ here ({record.proof})")
     reporter.line(f"the ends differ: {record.proof}")
     state = Search(last, session_sd=record.session_sd)
     while True:
-        _update(state, going)
+        _update(state, study)
         found = state.found()
-        step = None if found else state.next(_costs(going, builds))
+        step = None if found else state.next(_costs(study, builds))
         if found or step is None:
             break
         candidate = builds.binary(step.candidate)
-        if candidate is None or _has_same_bits(going, step.candidate):
+        if candidate is None or _has_same_bits(study, step.candidate):
             continue
         name = record.names[step.candidate][:12]
         chance = sum(state.posterior()[: step.candidate + 1])
@@ -80,26 +80,26 @@ def search(going: BisectRun, builds: Builds, measuring: Measuring, reporter: Rep
         except MeasurementError as error:
             record.skipped[str(step.candidate)] = f"it does not run: {error.what}"
             reporter.warn(f"{name} is skipped: {error.what}")
-            going.save()
+            study.save()
             continue
         seen.candidate, seen.seconds = step.candidate, time.monotonic() - begun
         record.measured.append(seen)
-        going.save()
+        study.save()
     if found is None:
-        return _end(going, f"no commit is named: {_likeliest(going, state)}; no remaining build would say more")
-    return _end(going, _told(going, builds, measuring, found))
+        return _end(study, f"no commit is named: {_likeliest(study, state)}; no remaining build would say more")
+    return _end(study, _told(study, builds, measuring, found))
 
 
-def _proven(going: BisectRun, measuring: Measuring, good: Path, bad: Path) -> Proof:
-    artifacts = going.record.artifacts
-    last = str(len(going.record.names) - 1)
+def _proven(study: BisectRun, measuring: Measuring, good: Path, bad: Path) -> Proof:
+    artifacts = study.record.artifacts
+    last = str(len(study.record.names) - 1)
     if artifacts.get("0") and artifacts.get("0") == artifacts.get(last):
         return Proof(False, "they are the same bits", "", 0.0, [])
     return measuring.prove(good, bad)
 
 
-def _update(state: Search, going: BisectRun) -> None:
-    record = going.record
+def _update(state: Search, study: BisectRun) -> None:
+    record = study.record
     state.skipped = {int(place) for place in record.skipped}
     state.observations = [Observation(one.candidate, one.ends, one.off) for one in record.measured]
     by_artifact: dict[str, list[int]] = {}
@@ -108,15 +108,15 @@ def _update(state: Search, going: BisectRun) -> None:
     state.same = [(min(places), max(places)) for places in by_artifact.values() if len(places) > 1]
 
 
-def _has_same_bits(going: BisectRun, candidate: int) -> bool:
+def _has_same_bits(study: BisectRun, candidate: int) -> bool:
     """Whether it is an end, bit by bit: that is known without measuring."""
-    artifacts = going.record.artifacts
-    ends = (artifacts.get("0"), artifacts.get(str(len(going.record.names) - 1)))
+    artifacts = study.record.artifacts
+    ends = (artifacts.get("0"), artifacts.get(str(len(study.record.names) - 1)))
     return artifacts.get(str(candidate)) is not None and artifacts.get(str(candidate)) in ends
 
 
-def _costs(going: BisectRun, builds: Builds) -> Costs:
-    timed = [(one.seconds, len(one.ends)) for one in going.record.measured if one.seconds and one.off]
+def _costs(study: BisectRun, builds: Builds) -> Costs:
+    timed = [(one.seconds, len(one.ends)) for one in study.record.measured if one.seconds and one.off]
     if not timed:
         return Costs(builds.seconds, _ASSUMED_SESSION, _ASSUMED_BLOCK)
     # Few sessions are not enough to fit start and blocks: half of the shortest session is taken as its start.
@@ -125,17 +125,17 @@ def _costs(going: BisectRun, builds: Builds) -> Costs:
     return Costs(builds.seconds, start, block)
 
 
-def _likeliest(going: BisectRun, state: Search) -> str:
+def _likeliest(study: BisectRun, state: Search) -> str:
     posterior = state.posterior()
     order = sorted(range(1, len(posterior)), key=lambda place: -posterior[place])[:3]
     return "the likeliest are " + ", ".join(
-        f"{going.record.names[place][:12]} ({100 * posterior[place]:.0f} %)" for place in order
+        f"{study.record.names[place][:12]} ({100 * posterior[place]:.0f} %)" for place in order
     )
 
 
-def _told(going: BisectRun, builds: Builds, measuring: Measuring, found: Found) -> str:
+def _told(study: BisectRun, builds: Builds, measuring: Measuring, found: Found) -> str:
     """The commit, its effect against its parent, and what is left of the whole difference."""
-    record = going.record
+    record = study.record
     whole = 100 * (math.exp(found.change) - 1)
     names = " to ".join(dict.fromkeys((record.names[found.first][:12], record.names[found.last][:12])))
     title = record.titles[found.last] if found.first == found.last else "one of them: the others could not be built"
@@ -158,7 +158,7 @@ def _told(going: BisectRun, builds: Builds, measuring: Measuring, found: Found) 
     return f"{words}; against its parent {proof.change}; unexplained {left}"
 
 
-def _end(going: BisectRun, outcome: str) -> str:
-    going.record.outcome = outcome
-    going.save()
+def _end(study: BisectRun, outcome: str) -> str:
+    study.record.outcome = outcome
+    study.save()
     return outcome

@@ -24,7 +24,7 @@ from ioflame.analysis.compare.order import SessionOrder, session_orders
 from ioflame.analysis.what_differs import differences
 from ioflame.measure.compare.arms import CompareOptions, PlannedArm
 from ioflame.measure.compare.relinked import Relinked, refuse_relinking
-from ioflame.measure.compare.sessions import SCHEDULES, Place, SessionRun, bounds_of
+from ioflame.measure.compare.sessions import SCHEDULES, SessionRun, SessionSetup, bounds_of
 from ioflame.measure.compare.trees import Placed, placed
 from ioflame.measure.count.conduct import count
 from ioflame.measure.count.plan import CountOptions, PlannedCount, planned_of
@@ -152,16 +152,16 @@ def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
 
 def resumed(directory: Path, now: Comparison) -> ComparisonRun:
     """The comparison in `directory`, if what is still to do belongs to what is done. Its plan and seed stay."""
-    going = ComparisonRun.open(directory)
-    then = going.record
+    study = ComparisonRun.open(directory)
+    then = study.record
     refuse_others(directory, _identity(then), _identity(now))
     for session in then.sessions:
         if not session.whole and not session.ended:
             session.ended = "killed"
     # More may be asked for than then: looks are where they were planned, whatever the end.
     then.plan.time_limit, then.plan.sessions = now.plan.time_limit, now.plan.sessions
-    going.save()
-    return going
+    study.save()
+    return study
 
 
 def _identity(record: Comparison) -> dict[str, object]:
@@ -181,19 +181,19 @@ def _identity(record: Comparison) -> dict[str, object]:
     return found
 
 
-def conduct(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter) -> None:
+def conduct(arms: Sequence[PlannedArm], study: ComparisonRun, reporter: Reporter) -> None:
     """Measures session after session until the verdict is there, the plan is done or its time is over.
 
     A comparison that cannot be (an arm that cannot open the tree) says so in its record.
     """
-    with placed(arms, going, reporter) as found:
-        if found is not None:
-            going.save()
-            _sessions(found, going, reporter)
+    with placed(arms, study, reporter) as ready:
+        if ready is not None:
+            study.save()
+            _sessions(ready, study, reporter)
 
 
-def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
-    record, plan = going.record, going.record.plan
+def _sessions(ready: Placed, study: ComparisonRun, reporter: Reporter) -> None:
+    record, plan = study.record, study.record.plan
     twin = record.twin
     names = [arm.name for arm in record.arms if not arm.twin_of]
     orders = session_orders(names, plan.sessions, plan.blocks, plan.seed, twin=twin.name if twin else None)
@@ -201,14 +201,14 @@ def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
         session = Session(len(record.sessions) + 1, time.time())
         record.sessions.append(session)
         # Its number names directories: after a kill the next session must not take it again.
-        going.save()
+        study.save()
         order = shortened(orders[done], record, done)
         dropped = sum(bool(block.dropped) for one in record.whole_sessions() for block in one.blocks)
         repeats = int(plan.repeats_at_most * plan.blocks * (done + 1)) - dropped
-        links = Relinked(plan.relink, plan.seed, session.number, going.directory / "links") if plan.relink else None
-        place = Place(going, found, reporter, record.callgraph, repeats, links)
-        running = SCHEDULES[plan.schedule](place, session, order)
-        with step(going, session):
+        links = Relinked(plan.relink, plan.seed, session.number, study.directory / "links") if plan.relink else None
+        setup = SessionSetup(study, ready, reporter, record.callgraph, repeats, links)
+        running = SCHEDULES[plan.schedule](setup, session, order)
+        with step(study, session):
             try:
                 running.measure()
                 _fold(running, reporter)
@@ -217,7 +217,7 @@ def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
                 session.ended = error.what if isinstance(error, IoflameError) else "interrupted"
                 raise
             finally:
-                record.callgraph = place.callgraph
+                record.callgraph = setup.callgraph
                 if links is not None:
                     links.remove()
                 else:
@@ -225,7 +225,7 @@ def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
                     for process in running.started:
                         record.arm(process.arm.name).identity.update(process.run.record.tools)
         tell_apart(record, {process.arm.name: process.run.record for process in running.started})
-        going.save()
+        study.save()
         if done + 1 in plan.looks and judge(record).decided:
             return
 
@@ -310,11 +310,11 @@ def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence
     return planned_of(options, engine, builds)
 
 
-def count_beside(plan: PlannedCount, going: ComparisonRun, reporter: Reporter) -> None:
+def count_beside(plan: PlannedCount, study: ComparisonRun, reporter: Reporter) -> None:
     """Into the comparison's directory; nothing where that has been done. One that was cut short is begun anew."""
-    done = going.count()
+    done = study.count()
     if done is not None and done.operations.keys() >= set(plan.names):
         return
-    shutil.rmtree(going.counted, ignore_errors=True)
-    going.counted.mkdir()
-    count(plan, CountRun(going.counted, plan.record()), reporter)
+    shutil.rmtree(study.counted, ignore_errors=True)
+    study.counted.mkdir()
+    count(plan, CountRun(study.counted, plan.record()), reporter)

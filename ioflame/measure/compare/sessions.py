@@ -34,7 +34,7 @@ _LIFETIME_SPARE = 600
 
 
 @dataclass
-class Place:
+class SessionSetup:
     """Where a session is measured.
 
     callgraph: of all profiles, as the trials of the first session chose it; "" before
@@ -42,8 +42,8 @@ class Place:
     links:     of this session, where arms are linked anew; None where they are not
     """
 
-    going: ComparisonRun
-    found: Placed
+    study: ComparisonRun
+    placed: Placed
     reporter: Reporter
     callgraph: str
     repeats: int
@@ -51,14 +51,14 @@ class Place:
 
     @property
     def plan(self) -> Plan:
-        return self.going.record.plan
+        return self.study.record.plan
 
 
 class SessionRun:
     """A session being measured: `measure` fills in its record; a block that was disturbed is repeated at the end."""
 
-    def __init__(self, place: Place, session: Session, order: SessionOrder) -> None:
-        self.place, self.session, self.order = place, session, order
+    def __init__(self, setup: SessionSetup, session: Session, order: SessionOrder) -> None:
+        self.setup, self.session, self.order = setup, session, order
         self.started: list[ArmProcess] = []
 
     def measure(self) -> None:
@@ -71,12 +71,12 @@ class SessionRun:
                     for process in self.started:
                         process.fill_in()
         finally:
-            self.place.going.save()
+            self.setup.study.save()
         self.session.whole = True
 
     def profiled(self) -> list[Run]:
         """The runs in which an observer watched."""
-        watched = self.place.plan.collect
+        watched = self.setup.plan.collect
         return [one.run for one in self.started if any(window.kind in watched for window in one.run.record.windows)]
 
     def _measure(self, children: Children) -> None:
@@ -90,52 +90,52 @@ class SessionRun:
             block = Block(list(order))
             self.session.blocks.append(block)
             what = f"session {self.session.number}, block {len(self.session.blocks)}: {' '.join(order)}"
-            seconds = len(order) * (self.place.plan.window_seconds + self.place.plan.dropped_seconds)
-            with self.place.reporter.stage(what, seconds):
+            seconds = len(order) * (self.setup.plan.window_seconds + self.setup.plan.dropped_seconds)
+            with self.setup.reporter.stage(what, seconds):
                 measured(order, block)
-            block.disturbed = passed_bounds(block, self.place.plan.bounds)
-            if block.disturbed and self.place.repeats > 0:
-                self.place.repeats -= 1
+            block.disturbed = passed_bounds(block, self.setup.plan.bounds)
+            if block.disturbed and self.setup.repeats > 0:
+                self.setup.repeats -= 1
                 block.dropped = f"repeated: {block.disturbed}"
                 left.append(order)
-            self.place.going.save()
+            self.setup.study.save()
 
     def start(self, name: str, children: Children, label: str = "") -> ArmProcess:
         """A process of the arm, warm."""
-        place, arm = self.place, self.place.found.arms[name]
-        if place.links is not None:
-            with self._named(name), place.reporter.stage(f"session {self.session.number}: link {name}"):
-                arm = place.links.linked(arm)
+        setup, arm = self.setup, self.setup.placed.arms[name]
+        if setup.links is not None:
+            with self._named(name), setup.reporter.stage(f"session {self.session.number}: link {name}"):
+                arm = setup.links.linked(arm)
         job = arm.job
-        if place.callgraph and job.options.callgraph == "auto":
-            plan = with_dwarf(job.plan, "as all of the comparison") if place.callgraph == "dwarf" else job.plan
-            job = replace(job, options=replace(job.options, callgraph=place.callgraph), plan=plan)
-        directory = place.going.directory / f"s{self.session.number:02}{label}-{name}"
+        if setup.callgraph and job.options.callgraph == "auto":
+            plan = with_dwarf(job.plan, "as all of the comparison") if setup.callgraph == "dwarf" else job.plan
+            job = replace(job, options=replace(job.options, callgraph=setup.callgraph), plan=plan)
+        directory = setup.study.directory / f"s{self.session.number:02}{label}-{name}"
         directory.mkdir(0o700)
         run = Run(directory, new_record(job))
         run.save()
-        process = Process(name, directory.name, padding(place.plan.seed, self.session.number, name))
+        process = Process(name, directory.name, padding(setup.plan.seed, self.session.number, name))
         self.session.processes.append(process)
         made = ArmProcess(replace(arm, job=job), run, process, children)
-        with self._named(name), place.reporter.stage(f"session {self.session.number}: start {name} and warm it up"):
-            seeds = place.found.seeds.take_seeds(job.options.workload, job.options.threads)
-            made.start(seeds, place.found.trees[name], self._lifetime(job.scale.warmup))
+        with self._named(name), setup.reporter.stage(f"session {self.session.number}: start {name} and warm it up"):
+            seeds = setup.placed.seeds.take_seeds(job.options.workload, job.options.threads)
+            made.start(seeds, setup.placed.trees[name], self._lifetime(job.scale.warmup))
             self.started.append(made)
             made.warm_up()
         return made
 
     def profile(self, process: ArmProcess) -> None:
         """The windows of the observers, which are kept apart from the plain ones."""
-        plan = self.place.plan
+        plan = self.setup.plan
         if process.arm.twin_of or not plan.collect:
             return
         # All stacks of a comparison are made in one way: that which the arm needs whose frame pointers are least good.
-        self.place.callgraph = self.place.callgraph or next(
+        self.setup.callgraph = self.setup.callgraph or next(
             (one.callgraph for one in self.started if one.callgraph == "dwarf"), process.callgraph
         )
-        process.record_stacks_by(self.place.callgraph)
+        process.record_stacks_by(self.setup.callgraph)
         what = f"session {self.session.number}: profile {process.arm.name}: {', '.join(plan.collect)}"
-        with self._named(process.arm.name), self.place.reporter.stage(what, len(plan.collect) * plan.profile_seconds):
+        with self._named(process.arm.name), self.setup.reporter.stage(what, len(plan.collect) * plan.profile_seconds):
             process.rest(plan.dropped_seconds)
             for observer in plan.collect:
                 process.observe(observer, plan.profile_seconds)
@@ -150,10 +150,10 @@ class SessionRun:
             raise
 
     def _lifetime(self, warmup: int) -> int:
-        plan = self.place.plan
+        plan = self.setup.plan
         windows = sum(map(len, self.order.blocks)) * 2 * (plan.window_seconds + plan.dropped_seconds)
-        observed = len(self.place.found.arms) * len(plan.collect) * (plan.profile_seconds + 10)
-        return int(len(self.place.found.arms) * (warmup + 10) + windows + observed) + _LIFETIME_SPARE
+        observed = len(self.setup.placed.arms) * len(plan.collect) * (plan.profile_seconds + 10)
+        return int(len(self.setup.placed.arms) * (warmup + 10) + windows + observed) + _LIFETIME_SPARE
 
 
 class _Frozen(SessionRun):
@@ -165,13 +165,13 @@ class _Frozen(SessionRun):
 
         def measured(order: tuple[str, ...], block: Block) -> None:
             for position, name in enumerate(order):
-                with self._named(name), self._going(alive[name]):
-                    alive[name].rest(self.place.plan.dropped_seconds)
-                    block.windows.append(alive[name].window(position, self.place.plan.window_seconds))
+                with self._named(name), self._running(alive[name]):
+                    alive[name].rest(self.setup.plan.dropped_seconds)
+                    block.windows.append(alive[name].window(position, self.setup.plan.window_seconds))
 
         self.blocks(measured)
         for name in self.order.start:
-            with self._going(alive[name]):
+            with self._running(alive[name]):
                 self.profile(alive[name])
         for name in self.order.start:
             with self._named(name):
@@ -179,7 +179,7 @@ class _Frozen(SessionRun):
                 alive[name].finish()
 
     @contextlib.contextmanager
-    def _going(self, process: ArmProcess) -> Iterator[None]:
+    def _running(self, process: ArmProcess) -> Iterator[None]:
         process.go_on()
         yield
         process.hold()
@@ -192,7 +192,7 @@ class _OneByOne(SessionRun):
             for position, name in enumerate(order):
                 process = self.start(name, children, f"-{number:02}-{position}")
                 with self._named(name):
-                    block.windows.append(process.window(position, self.place.plan.window_seconds))
+                    block.windows.append(process.window(position, self.setup.plan.window_seconds))
                 # Blocks are mirrored: each arm's second window of the last one is its last process of the session.
                 if number == len(self.order.blocks) and position >= len(order) // 2:
                     self.profile(process)
@@ -213,7 +213,7 @@ class _Duet(SessionRun):
                 pair = order[first : first + len(halves)]
                 for name, half in zip(pair, halves, strict=True):
                     alive[name].hold_on(half)
-                block.windows += self._together([(alive[name], first + place) for place, name in enumerate(pair)])
+                block.windows += self._together([(alive[name], first + position) for position, name in enumerate(pair)])
 
         self.blocks(measured)
         for name in self.order.start:
@@ -231,7 +231,7 @@ class _Duet(SessionRun):
 
     def _together(self, pair: Sequence[tuple[ArmProcess, int]]) -> list[BlockWindow]:
         """A window of each at the same time."""
-        plan = self.place.plan
+        plan = self.setup.plan
 
         def window(process: ArmProcess, position: int) -> BlockWindow:
             with self._named(process.arm.name):

@@ -33,43 +33,43 @@ class Placed:
 
 
 @contextlib.contextmanager
-def placed(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter) -> Iterator[Placed | None]:
+def placed(arms: Sequence[PlannedArm], study: ComparisonRun, reporter: Reporter) -> Iterator[Placed | None]:
     """Within: every tree is loaded, locked and copied. None where an arm cannot open its own; the record says which."""
-    record = going.record
+    record = study.record
     with contextlib.ExitStack() as stack:
         if isinstance(arms[0].job, CommandJob):
             found, seeds = _given_trees(arms, stack)
         else:
-            found, seeds = _loaded_trees(arms, going, reporter, stack)
+            found, seeds = _loaded_trees(arms, study, reporter, stack)
         trees = {}
         # An arm may open now what it could not before.
         record.not_comparable.clear()
         for recorded in record.arms:
             arm = found[recorded.name]
             try:
-                trees[arm.name] = _seen_by(arm, going.directory, reporter)
+                trees[arm.name] = _seen_by(arm, study.directory, reporter)
             except MeasurementError as error:
                 record.not_comparable.append(f"arm {arm.name} cannot open the tree: {error.what}")
                 continue
             recorded.database = describe_database(arm.job, trees[arm.name]).as_text()
-        going.save()
+        study.save()
         yield Placed(found, trees, seeds) if not record.not_comparable else None
 
 
 def _loaded_trees(
-    arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter, stack: contextlib.ExitStack
+    arms: Sequence[PlannedArm], study: ComparisonRun, reporter: Reporter, stack: contextlib.ExitStack
 ) -> tuple[dict[str, PlannedArm], Database]:
     """Each loaded by us where it is not there yet."""
     found: dict[str, PlannedArm] = {}
     seeds = None
-    for directory, members in _by_tree(arms, going.record.plan.tree == "shared").items():
+    for directory, members in _by_tree(arms, study.record.plan.tree == "shared").items():
         stack.enter_context(locked(directory))
         loader = oldest(members)
         database = replace(loader.job, db_dir=directory).database()
         with Children() as children:
             if not database.check():
-                database.load(children, reporter, going.directory / f"load-{loader.name}.log")
-            database.settle(children, reporter, going.directory / f"settle-{loader.name}.log")
+                database.load(children, reporter, study.directory / f"load-{loader.name}.log")
+            database.settle(children, reporter, study.directory / f"settle-{loader.name}.log")
         seeds = seeds or database
         found |= _on_copies(members, directory, stack, foreign=False)
     assert seeds is not None

@@ -12,10 +12,12 @@ from ground.results.bisect import BisectRecord, BisectRun
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun
 from ground.results.checks import Check, Verdict
 from ground.results.command_run import CommandRun
+from ground.results.counted import CountedArm, CountRecord, CountRun, OfOperation
 from ground.results.files import Files
 from ground.results.record import Target
-from ground.results.run import Run
+from ground.results.run import Run, new_directory
 from ground.results.run_list import list_runs
+from ground.results.sweep import Offered, SweepRecord, SweepRun
 from ground.system.atomic_files import write_json
 from ioflame.cli import main
 from tests.ioflame.commands.test_compare_command import comparison
@@ -45,8 +47,16 @@ def test_every_kind_is_listed_with_what_its_own_record_says(tmp_path: Path, caps
     CellsRun.create(tmp_path, CellsRecord("streams", "2026-11-20T12:00:00+0000", 1000, {}, {}, {}, outcomes))
     search = BisectRecord("0", "2026-11-20T13:00:00+0000", "cpuPer", ["1a2b", "3c4d", "5e6f"], ["", "", ""])
     BisectRun.create(tmp_path, search)
+    counted = CountRecord("0", "2026-11-20T14:00:00+0000", "rocksdb", {}, [0], [CountedArm("9.10.0", "9.10.0", {})])
+    counted.operations["get"] = OfOperation("a Get", "operation", "owner")
+    CountRun(new_directory(tmp_path, "count-rocksdb"), counted).save()
+    closed = Offered(None, 12_345.0, 1000, 1.0)
+    swept = SweepRecord(
+        "0", "2026-11-20T15:00:00+0000", "lmdb", "0.9.24", "readrandom", 2, "poisson", "p99", None, closed
+    )
+    SweepRun(new_directory(tmp_path, "sweep-readrandom"), swept).save()
     rows = rows_of(capsys, tmp_path)
-    assert len(rows) == 5, "`latest` is no run of its own"
+    assert len(rows) == 7, "`latest` is no run of its own"
     found = by_kind(rows)
     assert (found["profile"]["qps"], found["profile"]["us_per_query"]) == (10000.0, 20.0)
     assert found["profile"]["verdict"] == "warned: observer"
@@ -55,8 +65,13 @@ def test_every_kind_is_listed_with_what_its_own_record_says(tmp_path: Path, caps
     assert found["comparison"]["verdict"] == "no verdict yet: 4 of at most 16 sessions"
     assert found["experiment"]["verdict"] == "of 3 cell runs: 2 done, 1 todo"
     assert found["bisect"]["what"] == "cpuPer, 1a2b to 5e6f" and found["bisect"]["verdict"] == "not finished"
+    assert (found["count"]["what"], found["count"]["verdict"]) == ("rocksdb: 9.10.0", "counted: get")
+    assert (found["sweep"]["what"], found["sweep"]["verdict"]) == (
+        "readrandom, lmdb 0.9.24, 2 threads",
+        "0 rates; without one 12,345 queries a second",
+    )
     order = [row["kind"] for row in rows if row["kind"] != "comparison"]
-    assert order == ["profile", "attach", "experiment", "bisect"]
+    assert order == ["profile", "attach", "experiment", "bisect", "count", "sweep"]
     # Once there is a verdict it is the sentence that the comparison itself ends with.
     assert main(["compare", str(going.directory)]) == EXIT_OK
     said = capsys.readouterr().out.splitlines()[-1]
