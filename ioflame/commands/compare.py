@@ -218,7 +218,8 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
     if releases:
         factor, asked = BUILD, releases
     elif arguments.null:
-        factor, asked = NOTHING, [_null(arguments, name) for name in ("A", "B")]
+        options = profile_options(_with_client(arguments, arguments.null))
+        factor, asked = NOTHING, [AskedArm(name, arguments.null, options) for name in ("A", "B")]
     elif arguments.factor:
         factor, asked = _factor(arguments)
     else:
@@ -254,10 +255,6 @@ def _releases_as_arms(arguments: argparse.Namespace) -> list[AskedArm]:
     if len(found) == 1 and arguments.factor:
         return []
     return [AskedArm(one.name, one.what, profile_options(_with(arguments, rocksdb=[one.what]))) for one in found]
-
-
-def _null(arguments: argparse.Namespace, name: str) -> AskedArm:
-    return AskedArm(name, arguments.null, profile_options(_with_client(arguments, arguments.null)))
 
 
 def _with_client(arguments: argparse.Namespace, text: str) -> argparse.Namespace:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from collectors.perf import with_dwarf
 from ground.errors import RefusedError, UsageError
 from ground.results.study import StudyRun
+
+if TYPE_CHECKING:
+    from ioflame.measure.job import Job
 
 # Options that change no figure.
 _FREE = ("out", "quiet")
@@ -56,6 +61,17 @@ def refuse_others(directory: Path, then: Mapping[str, object], now: Mapping[str,
             means="what is measured and what is still to do cannot be put together",
             mend="the same command, files and builds as then, or leave --resume out",
         )
+
+
+def with_callgraph(job: Job, callgraph: str) -> Job:
+    """The job with the call graphs of the profiles before it: tables put them side by side, so they are of one kind.
+
+    callgraph: theirs; "" where there is none yet
+    """
+    if not callgraph or job.options.callgraph != "auto":
+        return job
+    plan = with_dwarf(job.plan, "DWARF unwinding as in the first profile") if callgraph == "dwarf" else job.plan
+    return replace(job, options=replace(job.options, callgraph=callgraph), plan=plan)
 
 
 class Timed(Protocol):

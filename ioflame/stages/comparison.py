@@ -62,10 +62,6 @@ class Judged:
         """Nothing more is to be measured for any of them."""
         return all(one.decided for one in self.arms)
 
-    def outcomes(self) -> set[Outcome]:
-        """Of the figures that decide, over all arms."""
-        return {one.decisions[name].outcome for one in self.arms for name in DECIDING if name in one.decisions}
-
 
 def judge(record: Comparison) -> Judged:
     """Decides every figure of every arm by the plan's rule, from the whole sessions."""

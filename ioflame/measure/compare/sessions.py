@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from collectors.perf import with_dwarf
 from ground.errors import IoflameError
 from ground.results.comparison import Block, BlockWindow, ComparisonRun, Plan, Process, Session
 from ground.results.run import Run
@@ -24,6 +23,7 @@ from ioflame.measure.compare.arm_process import ArmProcess, padding
 from ioflame.measure.compare.relinked import Relinked
 from ioflame.measure.compare.trees import Placed
 from ioflame.measure.job import new_record
+from ioflame.measure.study import with_callgraph
 
 # Parts of all CPU time and of all bytes read; MiB a second.
 BOUNDS = {"steal": 0.05, "foreign reads": 0.05, "writes": 1.0}
@@ -106,10 +106,7 @@ class SessionRun:
         if setup.links is not None:
             with self._named(name), setup.reporter.stage(f"session {self.session.number}: link {name}"):
                 arm = setup.links.linked(arm)
-        job = arm.job
-        if setup.callgraph and job.options.callgraph == "auto":
-            plan = with_dwarf(job.plan, "as all of the comparison") if setup.callgraph == "dwarf" else job.plan
-            job = replace(job, options=replace(job.options, callgraph=setup.callgraph), plan=plan)
+        job = with_callgraph(arm.job, setup.callgraph)
         directory = setup.study.directory / f"s{self.session.number:02}{label}-{name}"
         directory.mkdir(0o700)
         run = Run(directory, new_record(job))

@@ -10,21 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.callgrind import counted_program, counting_command, depends_on, probed_by_others
+from collectors.callgrind import counted_program, counting_command, depends_on
 from folding.callgrind import counts_below, not_called
-from ground.errors import MeasurementError, RefusedError, UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.counted import Counted, CountedArm, CountRecord, CountRun, OfOperation
 from ground.system.process import Children, tool_path
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from ioflame import __version__
-from ioflame.measure.count.conduct import keep
+from ioflame.measure.count.conduct import failed, keep
 from ioflame.measure.count.plan import PADDINGS
 from workloads.registry import rules_named
 
 _ARM = "command"
 _LIBC = "libc"
-_LOG_END = 400
 # Ten to fifty times as slow as without.
 _MOST_SECONDS = 4 * 3600.0
 
@@ -104,13 +103,8 @@ def count_command(plan: PlannedCommand, study: CountRun, reporter: Reporter) -> 
             with reporter.stage(f"count {plan.command[0]}: {turn + 1} of {len(turns)}"):
                 child = children.start(_ARM, argv, stdout=log)
                 if child.wait(_MOST_SECONDS) != 0:
-                    end = log.read_text(encoding="utf-8", errors="replace")[-_LOG_END:].strip()
-                    means, mend = probed_by_others(child)
-                    raise MeasurementError(
-                        f"{plan.command[0]} under valgrind: {child.describe_end()}; it ended with: {end}",
-                        means=means or "it is not counted",
-                        mend=mend or shlex.join(argv),
-                    )
+                    text = log.read_text(encoding="utf-8", errors="replace")
+                    raise failed(f"{plan.command[0]} under valgrind", child, text, shlex.join(argv))
             folded = directory / plan.name / f"{_ARM}.folded" if turn == 0 else None
             if folded is not None:
                 folded.parent.mkdir()

@@ -182,7 +182,7 @@ def _started(plan: PlannedCount, task: _Task, trees: dict[str, Path], work: Path
 def _read(plan: PlannedCount, child: Child, task: _Task, place: Path, directory: Path) -> _Ended:
     log = (place / _LOG).read_text(encoding="utf-8", errors="replace")
     if child.returncode:
-        raise _failed(plan, child, task, log)
+        raise failed(f"{task.operation.name} of {task.arm} {plan.counter.under}", child, log)
     operations = task.operation.operations or _operations(plan, log, task)
     rules = rules_named(plan.engine.name).categories
     folded = None
@@ -196,19 +196,17 @@ def _read(plan: PlannedCount, child: Child, task: _Task, place: Path, directory:
     return ended
 
 
-def _failed(plan: PlannedCount, child: Child, task: _Task, log: str) -> MeasurementError:
-    why = f"{task.operation.name} of {task.arm} {plan.counter.under}: {child.describe_end()}"
+def failed(what: str, child: Child, log: str, mend: str = "") -> MeasurementError:
+    """Of a counted program that ended badly. log: what it printed; mend: where nothing better is known"""
     if "unhandled instruction" in log:
         return MeasurementError(
-            f"{why}; it has instructions that valgrind does not know",
+            f"{what}: {child.describe_end()}; it has instructions that valgrind does not know",
             means="valgrind knows none of AVX-512: a build for this processor alone cannot be counted",
             mend="a build without -march=native (RocksDB: PORTABLE=1)",
         )
-    means, mend = probed_by_others(child)
+    means, probed = probed_by_others(child)
     return MeasurementError(
-        f"{why}; it ended with: {log[-_LOG_END:].strip()}",
-        means=means or "what was counted before it is kept",
-        mend=mend,
+        f"{what}: {child.describe_end()}; it ended with: {log[-_LOG_END:].strip()}", means=means, mend=probed or mend
     )
 
 

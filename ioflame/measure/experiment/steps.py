@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import resource
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from collectors.counters import device_of, logical_block_size, read_counts
-from collectors.perf import with_dwarf
 from collectors.queries import QueryReport
 from collectors.schedule import Schedule
 from ground.errors import MeasurementError
@@ -34,6 +32,7 @@ from ioflame.measure.own_command.command_words import checked_command
 from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
 from ioflame.measure.profile import measure
 from ioflame.measure.recorded import recorded
+from ioflame.measure.study import with_callgraph
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from workloads.cells import BASELINE, COMMAND, CellRun
@@ -139,7 +138,7 @@ def measure_step(
     callgraphs: by step, those of the profiles before it; the first of a step is noted there, and is as the first of all
     """
     step = job.options.workload
-    job = _with_callgraph(job, callgraphs.get(step) or next(iter(callgraphs.values()), ""))
+    job = with_callgraph(job, callgraphs.get(step) or next(iter(callgraphs.values()), ""))
     directory.mkdir(0o700)
     run = Run(directory, new_record(job))
     run.record.expected.levels = levels or run.record.expected.levels
@@ -161,16 +160,6 @@ def measure_step(
         **run_figures(run.record, read_views(directory), locks, accounts_in(directory)),
         **job.engine.predicted(argv, files),
     }
-
-
-def _with_callgraph(job: Job, callgraph: str) -> Job:
-    """The job with the call graphs of the profiles before it: tables put them side by side, so they are of one kind."""
-    if not callgraph or job.options.callgraph != "auto":
-        return job
-    plan = job.plan
-    if callgraph == "dwarf":
-        plan = with_dwarf(plan, "DWARF unwinding as in the experiment's first profile")
-    return replace(job, options=replace(job.options, callgraph=callgraph), plan=plan)
 
 
 def command_step(
