@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ground.results.categories import Categories
 from ground.results.interval import Interval
-from ground.results.metrics import METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of
+from ground.results.metrics import METRICS
 from ground.results.record import ObserverCost, RunRecord
 
 # Figures that are shown of each run, with their forms; and those of them that are read first.
@@ -24,17 +24,6 @@ _PARTS_NAMED = 4
 
 class CannotBeError(Exception):
     """A file of a run holds a figure or a name that cannot be."""
-
-
-def window_rows(record: RunRecord) -> list[list[str]]:
-    """The windows as text: a row of heads, then one each; `-` for what was not measured."""
-    names = WINDOW_COLUMNS if record.target is None or record.target.count else WINDOW_COLUMNS_UNCOUNTED
-    rows = [["window", "seconds", *names]]
-    for window in record.windows:
-        metrics = metrics_of(record, [window])
-        cells = [METRICS[name].form.format(metrics[name]) if name in metrics else "-" for name in names]
-        rows.append([window.kind, f"{window.seconds:.1f}", *cells])
-    return rows
 
 
 def where_it_goes(record: RunRecord) -> str:

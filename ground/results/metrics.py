@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ground.results.record import ENDED, Counters, RoleCounters, RunRecord, Window
-from ground.results.roles import OTHER, READER, WRITER, query_role
+from ground.results.roles import OTHER, READER, WRITER, query_role, role_figures
 
 
 @dataclass(frozen=True)
@@ -290,9 +290,16 @@ def _without_queries(sums: Mapping[str, float]) -> dict[str, float]:
     return metrics
 
 
-def cpu_profiled(metrics: Mapping[str, float], mode: str) -> tuple[float | None, float | None]:
-    """CPU us per query and per storage read that a profile in `mode` divides up; None where it was not measured."""
+def cpu_profiled(record: RunRecord) -> tuple[float | None, float | None]:
+    """CPU us per query and per storage read that the run's profile divides up; None where it was not measured."""
+    mode, metrics = record.profile.mode if record.profile else "all", record.metrics
     per_query, reads = metrics.get(MODE_METRIC[mode]), metrics.get("readsPerQuery")
     if per_query is None:
         return None, metrics.get("cpuPerRead") if mode == "all" else None
     return per_query, None if not reads or few_reads(reads) else per_query / reads
+
+
+def cpu_of_all_roles(record: RunRecord) -> float | None:
+    """CPU us per query that a profile of all threads divides up: of all roles, where there are any."""
+    figures = role_figures(window for window in record.windows if window.kind == "plain")
+    return sum(one.us_per_query or 0.0 for one in figures) or cpu_profiled(record)[0]

@@ -98,9 +98,3 @@ def role_figures(windows: Iterable[Window]) -> list[RoleFigures]:
         )
         for role, own in sorted(sums.items(), key=lambda item: -item[1].cpu_ns)
     ]
-
-
-def cpu_of_all_roles(windows: Iterable[Window]) -> float | None:
-    """CPU us per query of the plain windows, of all roles: what a whole profile covers. None without roles."""
-    figures = role_figures(window for window in windows if window.kind == "plain")
-    return sum(one.us_per_query or 0.0 for one in figures) or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ def category_file(
     rows = [dict(row) for row in found.report["rows"]]
     report = {**found.report, "other_parts": _other_parts(profile, view)}
     for row in rows:
-        row["us_per_query"], row["us_per_read"] = (us if us is None else us * row["share"] / 100 for us in cpu)
+        row["us_per_query"], row["us_per_read"] = (part_of(us, row["share"]) for us in cpu)
         if stolen and found.report["total_weight"]:
             bounds = share_bounds(row["weight"], found.report["total_weight"], stolen)
             row["bounds"] = [100 * bound for bound in bounds]
@@ -42,6 +43,22 @@ def category_file(
     for row, interval in zip(rows, intervals, strict=True):
         row["interval"] = interval
     return {**report, "rows": rows, "slices": slices}
+
+
+def part_of(us: float | None, share: float) -> float | None:
+    """us of a category, whose share in percent of `us` it is; None where that is not known."""
+    return None if us is None else us * share / 100
+
+
+def costed(found: Categories, cpu: tuple[float | None, float | None]) -> Categories:
+    """With CPU us of a query and of a storage read in each row, for files of before they had them. cpu: of both"""
+    if any(row.us_per_query is not None or row.us_per_read is not None for row in found.rows):
+        return found
+    rows = [
+        replace(row, us_per_query=part_of(cpu[0], row.share), us_per_read=part_of(cpu[1], row.share))
+        for row in found.rows
+    ]
+    return replace(found, rows=rows)
 
 
 def _other_parts(profile: Folded, view: str) -> list[dict[str, Any]]:

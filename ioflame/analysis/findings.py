@@ -105,7 +105,7 @@ def findings(
 
     advice: the engine's own words in what changes a finding, by name; series: the seconds of the run's windows
     """
-    cpu = cpu_profiled(record.metrics, record.profile.mode)[0] if record.profile is not None else None
+    cpu = cpu_profiled(record)[0] if record.profile is not None else None
     # Once for all rules: it builds every stack anew.
     stacks = list(profile.each_stack()) if profile is not None else []
     stolen = stolen_of(record)

@@ -21,7 +21,7 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
 from viz.page.run_view import Graph, Observed, Panel
-from viz.table import Records, Section, tsv_tables
+from viz.table import Section, tsv_tables
 from viz.terminal.table import section_text
 from workloads.registry import Rules
 
@@ -81,10 +81,6 @@ class Part:
         """The same as plain figures, to the last digit, by the table's name. Names of columns end in their unit; a
         column without one is a count, a ratio or words."""
         return tsv_tables(self.make(run))
-
-
-def made(text: Callable[[Run], str], tables: Callable[[Run], dict[str, Sequence[Row]]]) -> Callable[[Run], Section]:
-    return lambda run: [text(run), *(Records(*one) for one in tables(run).items())]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from ground.results.cells import CellOutcome, CellsRun
 from ground.results.record import RunRecord
 from ground.results.writes import columns
 from ioflame.analysis.bootstrap import Draws
+from ioflame.analysis.categories import part_of
 from ioflame.analysis.cell_draws import CellRuns, MeasuredRun, category_draws, changes_of, movement, pairs_of
 from ioflame.stages.cells import SecondsOfCells
 from viz.breakdowns import Breakdown
@@ -80,7 +81,7 @@ def _pooled(runs: Sequence[MeasuredRun], view: str, drawn: Sequence[Draws | None
         weight = sum(one.rows[i].weight for one in views)
         share = 100 * weight / total if total else 0.0
         interval = None if draws is None else draws.interval()
-        us = None if cpu is None else share / 100 * cpu.estimate
+        us = part_of(cpu.estimate if cpu is not None else None, share)
         found.append(Category(row.name, row.label, weight, share, None, interval, us))
     return found
 

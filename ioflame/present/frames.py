@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from folding.frames import ProfileRun
 from ground.results.files import Files
-from ground.results.metrics import cpu_profiled
-from ground.results.roles import cpu_of_all_roles
+from ground.results.metrics import cpu_of_all_roles
 from ground.results.run import Run
 
 
@@ -20,8 +19,7 @@ def profile_runs(runs: Iterable[Run]) -> list[ProfileRun]:
     found = []
     for run in runs:
         record = run.record
-        cost = cpu_profiled(record.metrics, record.profile.mode)[0] if record.profile else None
-        cost = cpu_of_all_roles(record.windows) or cost
+        cost = cpu_of_all_roles(record) if record.profile else None
         counted = [window.counters for window in record.windows if window.kind == "perf"]
         queries = sum(counters.queries or 0 for counters in counted)
         if cost and not queries:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ground.errors import UsageError
 from ground.results.categories import Categories, knows_little, read_categories, views_in
@@ -15,7 +14,7 @@ from ground.results.findings import read_findings
 from ground.results.io_latency import read_io_latency
 from ground.results.job_costs import read_job_costs
 from ground.results.ladder import read_ladder
-from ground.results.metrics import METRICS, WINDOW_COLUMNS, cpu_profiled, window_metrics
+from ground.results.metrics import cpu_profiled
 from ground.results.operations import read_operations
 from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run, read_or_none
@@ -23,14 +22,16 @@ from ground.settings import Setting
 from ground.system.atomic_files import read_text
 from ground.text.nearest import did_you_mean
 from ground.text.tsv import Row
+from ioflame.analysis.categories import costed
 from ioflame.instruments import INSTRUMENTS
-from ioflame.instruments.instrument import Part, made
+from ioflame.instruments.instrument import Part
 from viz.table import Records, Section
+from viz.tables.event_group import group_section
 from viz.tables.jobs import jobs_line, jobs_section
 from viz.tables.latency import latency_section
-from viz.terminal.event_group import group_text
-from viz.terminal.operations import operations_text
-from viz.terminal.summary import categories_table, render_screen, windows_table
+from viz.tables.operations import operations_section
+from viz.tables.windows import windows_section
+from viz.terminal.summary import categories_table, render_screen
 from viz.terminal.table import section_text
 
 
@@ -74,7 +75,7 @@ def _view_part(view: str) -> Part:
         "categories of the CPU profile",
         Files.of_view(view),
         lambda run: [
-            categories_table(run.record, read_categories(run.directory, view), 100),
+            categories_table(run.record, _categories_of(run, view), 100),
             Records(view, _view(run, view)),
         ],
     )
@@ -84,105 +85,50 @@ def _categories(run: Run) -> Categories | None:
     """The view of the screen; None where there is no profile."""
     if not run.path(Files.CATEGORIES).exists():
         return None
-    owner = read_categories(run.directory)
+    owner = _categories_of(run, "owner")
     if not knows_little(owner) or not run.path(Files.of_view(WRITES_VIEW)).exists():
         return owner
-    return read_categories(run.directory, WRITES_VIEW)
+    return _categories_of(run, WRITES_VIEW)
 
 
-def _operations(run: Run) -> str:
-    return operations_text(read_operations(run.directory))
+def _categories_of(run: Run, view: str) -> Categories:
+    return costed(read_categories(run.directory, view), cpu_profiled(run.record))
 
 
 def _view(run: Run, view: str) -> list[Row]:
     """A category view. us: the share of the CPU of a query, and of a storage read, in the plain windows."""
-    mode = run.record.profile.mode if run.record.profile else "all"
-    per_query, per_read = cpu_profiled(run.record.metrics, mode)
     unit = run.record.profile.unit if run.record.profile else "weight"
     return [
-            {
-                "category": row.name, f"weight_{unit}": row.weight, "share_percent": row.share,
-                "share_low_percent": row.interval.low if row.interval else None,
-                "share_high_percent": row.interval.high if row.interval else None,
-                "samples": row.samples,
-                "us_per_query": None if per_query is None else row.share / 100 * per_query,
-                "us_per_read": None if per_read is None else row.share / 100 * per_read,
-                "about": row.label,
-            }
-            for row in read_categories(run.directory, view).rows
-        ]  # fmt: skip
-
-
-def _windows(run: Run) -> dict[str, Sequence[Row]]:
-    windows: list[Row] = []
-    for window in run.record.windows:
-        metrics = window_metrics([window], run.record.threads)
-        windows.append(
-            {
-                "window": window.kind, "start_ns": window.start_ns, "end_ns": window.end_ns,
-                **{"_".join(filter(None, (name, METRICS[name].unit))): metrics.get(name) for name in WINDOW_COLUMNS},
-                **_flat(dataclasses.asdict(window.counters)), "note": window.note,
-            }
-        )  # fmt: skip
-    costs: list[Row] = [
-        {"window": cost.kind, "qps_ratio": cost.qps_ratio.estimate, "qps_ratio_low": cost.qps_ratio.low,
-         "qps_ratio_high": cost.qps_ratio.high, "seconds_compared": cost.qps_ratio.n}
-        for cost in run.record.costs
-    ]  # fmt: skip
-    lost: list[Row] = [{"window": one.kind, "why": one.why, "mend": one.mend} for one in run.record.unobserved]
-    return {"windows": windows, "costs": costs, "unobserved": lost}
-
-
-def _flat(figures: Mapping[str, Any], within: str = "") -> Row:
-    """A column for each figure, `roles_reader_cpu_ns` for one of a table of tables."""
-    found: dict[str, str | int | float | None] = {}
-    for name, value in figures.items():
-        found |= _flat(value, f"{within}{name}_") if isinstance(value, dict) else {f"{within}{name}": value}
-    return found
-
-
-def _operation_tables(run: Run) -> dict[str, Sequence[Row]]:
-    """Those of kinds, and a table for each kind that is counted."""
-    found = read_operations(run.directory)
-    rows: list[Row] = [
         {
-            "operation": one.name, "share_percent": one.share,
-            "share_low_percent": one.interval.low if one.interval else None,
-            "share_high_percent": one.interval.high if one.interval else None,
-            "samples": one.samples, "cores": one.cores, "per_second": one.per_second, "us": one.us, "about": one.label,
+            "category": row.name, f"weight_{unit}": row.weight, "share_percent": row.share,
+            "share_low_percent": row.interval.low if row.interval else None,
+            "share_high_percent": row.interval.high if row.interval else None,
+            "samples": row.samples, "us_per_query": row.us_per_query, "us_per_read": row.us_per_read,
+            "about": row.label,
         }
-        for one in found
+        for row in _categories_of(run, view).rows
     ]  # fmt: skip
-    of_kinds: dict[str, Sequence[Row]] = {
-        f"operations_{one.name}": [
-            {"category": row.name, "weight": row.weight, "share_percent": row.share, "samples": row.samples,
-             "us": row.us_per_query, "about": row.label}
-            for row in one.categories.rows
-        ]
-        for one in found
-        if one.categories is not None
-    }  # fmt: skip
-    return {"operations": rows, **of_kinds}
 
 
-def _group_text(run: Run) -> str:
-    return group_text(read_event_group(run.path(Files.EVENT_GROUP)))
+def _windows(run: Run) -> Section:
+    return windows_section(run.record)
 
 
-def _group(run: Run) -> dict[str, Sequence[Row]]:
-    group = read_event_group(run.path(Files.EVENT_GROUP))
-    names = [one.event for one in group.members]
-    return {"events": [{"category": row.name, **dict(zip(names, row.weights, strict=True)), "about": row.label}
-                       for row in group.rows]}  # fmt: skip
+def _operations(run: Run) -> Section:
+    return operations_section(read_operations(run.directory))
+
+
+def _events(run: Run) -> Section:
+    return group_section(read_event_group(run.path(Files.EVENT_GROUP)))
 
 
 def _jobs(run: Run) -> Section:
     return jobs_section(read_job_costs(run.path(Files.JOB_COSTS)))
 
 
-def _checks(run: Run) -> dict[str, Sequence[Row]]:
+def _checks(run: Run) -> Section:
     rows = [{**dataclasses.asdict(check), "verdict": check.verdict.value} for check in run.record.checks]
-    return {"checks": rows}
+    return [render_checks(run.record.checks, 100), Records("checks", rows)]
 
 
 class _All(Part):
@@ -197,16 +143,12 @@ class _All(Part):
 
 
 PARTS: Mapping[str, Part] = {
-    "windows": Part(
-        "window by window, and what each cost",
-        Files.RECORD,
-        made(lambda run: windows_table(run.record, 100), _windows),
-    ),
-    "events": Part("events of the group, by category", Files.EVENT_GROUP, made(_group_text, _group)),
-    "operations": Part("CPU by kind of operation", Files.OPERATIONS, made(_operations, _operation_tables)),
+    "windows": Part("window by window, and what each cost", Files.RECORD, _windows),
+    "events": Part("events of the group, by category", Files.EVENT_GROUP, _events),
+    "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations),
     "jobs": Part("flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, _jobs),
     "latency": Part("from the engine to the device", Files.RECORD, latency, (Files.LADDER, Files.IO_LATENCY)),
     **{name: part for instrument in INSTRUMENTS.values() for name, part in instrument.parts.items()},
-    "checks": Part("every check", Files.RECORD, made(lambda run: render_checks(run.record.checks, 100), _checks)),
+    "checks": Part("every check", Files.RECORD, _checks),
     "all": _All("the whole summary", Files.RECORD, lambda _: []),
 }

@@ -14,13 +14,14 @@ from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.job_costs import read_job_costs
 from ground.results.jobs import read_run_jobs
+from ground.results.metrics import cpu_profiled
 from ground.results.operations import read_operations
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW, query_role
 from ground.results.run import Run, open_run, read_or_none
 from ground.system.atomic_files import read_whole
 from ground.system.scratch import scratch_directory
-from ioflame.analysis.categories import categories_of, category_file
+from ioflame.analysis.categories import categories_of, category_file, costed
 from ioflame.analysis.compare.instruments import apart
 from ioflame.present.frames import profile_runs
 from ioflame.present.observed import read_observed
@@ -150,6 +151,6 @@ def _of_queries(run: Run, profile: Folded, notes: list[str]) -> Folded:
 
 def _categories(run: Run, profile: Folded, view: str) -> Categories:
     """The view in the run directory, made from its stacks where that file is not there."""
-    if run.path(Files.of_view(view)).exists():
-        return read_categories(run.directory, view)
-    return categories_of(category_file(profile, view))
+    there = run.path(Files.of_view(view)).exists()
+    found = read_categories(run.directory, view) if there else categories_of(category_file(profile, view))
+    return costed(found, cpu_profiled(run.record))

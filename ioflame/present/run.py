@@ -10,9 +10,9 @@ from ground.results.checks import Verdict
 from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.job_costs import read_job_costs
-from ground.results.metrics import cpu_profiled
+from ground.results.metrics import cpu_of_all_roles
 from ground.results.profile import Folded
-from ground.results.roles import WRITES_VIEW, cpu_of_all_roles
+from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run, read_or_none
 from ground.system.atomic_files import write_whole
 from ground.system.host import describe_host
@@ -25,9 +25,9 @@ from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
+from viz.tables.event_group import group_section
 from viz.tables.jobs import jobs_section
-from viz.terminal.event_group import group_text
-from viz.terminal.operations import operations_text
+from viz.tables.operations import operations_section
 from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
 from viz.terminal.table import section_text
@@ -48,11 +48,15 @@ def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
             _flame_graph(run, found.folded, categories)
         observed = [section_text(latency(run), _WIDTH), *_observed(run)]
         further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
-        found_group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
-        group = group_text(found_group) if found_group is not None else ""
+        group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
         costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
-        jobs = section_text(jobs_section(costs), _WIDTH) if costs is not None else ""
-        parts = [group, operations_text(found.kinds), role_table(run.record, found.folded), jobs, *observed]
+        sections = [
+            group_section(group) if group is not None else (),
+            operations_section(found.kinds),
+            [role_table(run.record, found.folded)],
+            jobs_section(costs) if costs is not None else (),
+        ]
+        parts = [*(section_text(section, _WIDTH) for section in sections), *observed]
         text = render_summary(run.record, categories, found.findings, parts, further=further)
         write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
         write_report(run.directory, run.path(Files.REPORT))
@@ -86,6 +90,6 @@ def _flame_graph(run: Run, folded: Folded, categories: Categories) -> None:
         unit=profile.unit,
         warnings=failed,
         categories=[(row.name, row.label) for row in categories.rows],
-        us_per_query=cpu_of_all_roles(record.windows) or cpu_profiled(record.metrics, profile.mode)[0],
+        us_per_query=cpu_of_all_roles(record),
     )
     write_flamegraph(by_name(stacks_of(folded, _OWNER)), options, run.path(Files.FLAMEGRAPH))

@@ -225,9 +225,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
 
 def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
     """The tables of all views, by name; none where there is no weight."""
-    profile = run.record.profile
-    assert profile is not None
-    cpu = cpu_profiled(run.record.metrics, profile.mode)
+    cpu = cpu_profiled(run.record)
     stolen = stolen_of(run.record)
     tables = {view: category_file(folded, view, cpu, stolen) for view in folded.views}
     for view, table in tables.items():

@@ -169,7 +169,7 @@ def test_a_run_ends_with_a_short_view_and_the_rest_is_a_command_away(
 
     profile = finished.record.profile
     assert profile is not None
-    per_query, per_read = cpu_profiled(finished.record.metrics, profile.mode)
+    per_query, per_read = cpu_profiled(finished.record)
     for view in ("owner", "leaf", "parts"):
         assert "us/query" in show(view)
         table = json.loads(show(view, "--json"))

@@ -20,8 +20,9 @@ from ground.system.process import Children
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.stages.event_group import analyse_group, group_checks
 from tests.records import profile_facts, run_record
-from viz.event_group import group_legend, group_table
-from viz.terminal.event_group import group_text
+from viz.table import tables_of
+from viz.tables.event_group import group_legend, group_section
+from viz.terminal.table import section_text
 
 # The last counts nothing on x86, and has no sample.
 GROUP = "{cpu-clock,page-faults,context-switches,alignment-faults}"
@@ -90,8 +91,13 @@ def group(queries: float | None = 1000.0, scope: str = "process") -> EventGroup:
     return EventGroup("owner", scope, members, rows, queries)
 
 
+def cells(of: EventGroup) -> list[list[str]]:
+    (table,) = tables_of(group_section(of))
+    return table.cells("screen")
+
+
 def test_of_cycles_and_instructions_there_is_how_many_a_cycle() -> None:
-    assert group_table(group()) == [
+    assert cells(group()) == [
         ["owner", "cycles", "instructions", "instr/cycle"],
         ["LRU", "1,000", "2,500", "2.50"],
         ["other", "2,000", "2,000", "1.00"],
@@ -100,8 +106,8 @@ def test_of_cycles_and_instructions_there_is_how_many_a_cycle() -> None:
 
 
 def test_without_queries_counts_are_whole_and_system_wide_ones_say_whose_they_are() -> None:
-    assert group_table(group(None))[-1] == ["all", "3,000,000", "4,500,000", "1.50"]
+    assert cells(group(None))[-1] == ["all", "3,000,000", "4,500,000", "1.50"]
     assert group_legend(group(None)).startswith("of the whole perf window: no queries were counted")
     assert "others' as well" in group_legend(group(scope="system"))
     assert "others' as well" not in group_legend(group())
-    assert "instr/cycle" in group_text(group())
+    assert "instr/cycle" in section_text(group_section(group()))

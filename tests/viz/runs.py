@@ -10,7 +10,9 @@ from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
 from ground.results.findings import Finding
 from ground.results.interval import Interval
+from ground.results.metrics import cpu_profiled
 from ground.results.record import RunRecord, Window
+from ioflame.analysis.categories import costed
 from ioflame.analysis.compare.instruments import apart
 from tests.records import profile_facts, window
 from tests.viz.samples import CATEGORIES, stacks
@@ -94,11 +96,12 @@ def view(some: Sequence[Stack] | None = None, name: str = "run-a", **changes: An
     used = stacks() if some is None else list(some)
     leaves = leaf_of(used)
     owners = {stack.frames: stack.category for stack in used}
+    made = record(**changes)
     return RunView(
         name,
-        record(**changes),
-        categories("owner", CATEGORIES, used, owners),
-        categories("leaf", LEAVES, used, leaves),
+        made,
+        costed(categories("owner", CATEGORIES, used, owners), cpu_profiled(made)),
+        costed(categories("leaf", LEAVES, used, leaves), cpu_profiled(made)),
         used,
         leaves,
         list(RATES),

@@ -50,12 +50,13 @@ from viz.page.off_cpu import run_queue_panel
 from viz.page.rendering import absent, banner, part, section_markup, table
 from viz.page.trust import trust, verdict
 from viz.page.what_ran import what_ran
-from viz.page.windows import windows
 from viz.svg.histogram import Named
 from viz.svg.static import Key, draw_head
+from viz.table import tables_of
 from viz.tables.latency import every_latency
 from viz.tables.off_cpu import wall_clock_section
 from viz.tables.pmp import locks_section
+from viz.tables.windows import windows_section
 from viz.weights import percentages
 
 HOSTILE = "<b onclick='x'>\x07"
@@ -224,14 +225,15 @@ def test_the_verdict_is_the_gravest_check_with_the_names_of_those_that_failed() 
 
 
 def test_windows_have_what_observers_cost_and_why_others_did_not_watch() -> None:
-    told = windows(record())
-    rows = rows_of(told, "Windows")
+    (of_windows,) = tables_of(windows_section(record()))
+    rows = of_windows.cells("page")
     assert [row[0] for row in rows[1:]] == ["warm-up", "plain", "perf", "plain"] and rows[2][1] == "8.0"
     costs = [ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12))]
-    more = windows(record(costs=costs, unobserved=[Unobserved("iolat", "no <BTF>", "make setup", True)]))
-    assert rows_of(more, "What observers cost")[1] == ["perf", "-3.0 %", "-5.0 to -1.0", "12"]
+    made = record(costs=costs, unobserved=[Unobserved("iolat", "no <BTF>", "make setup", True)])
+    more = section_markup(windows_section(made))
+    title = "Observers: QPS in their window against the plain windows beside it"
+    assert rows_of(more, title)[1] == ["perf", "-3.0 %", "-5.0 % to -1.0 %", "12"]
     assert rows_of(more, "Not observed")[1] == ["iolat", "no <BTF>", "make setup"]
-    assert "This run has no windows" in windows(record(windows=[]))
 
 
 # ---- several runs ----------------------------------------------------------------------------------------------------

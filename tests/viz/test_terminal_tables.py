@@ -32,10 +32,10 @@ from viz.export.benchmark_tsv import HEADER, render_report_tsv
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.relative_cells import legend, rows_of, two_digits, with_interval
 from viz.tables.latency import latency_layers, latency_section
+from viz.tables.operations import operations_section
 from viz.terminal.cells import cells_tsv, facts_of, render_cells
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.fleet import render_watch
-from viz.terminal.operations import operations_text
 from viz.terminal.roles import role_table
 from viz.terminal.table import section_text
 
@@ -248,11 +248,13 @@ def test_operations_are_told_with_what_one_of_them_costs() -> None:
         "get", "Get", 40.0, 40, 0.8, Interval(40, 38, 42, 9), 400_000, 2.0, Categories("owner", [], 40, rows, [])
     )
     scan = Operation("scan", "Scan", 10.0, None, 0.2)
-    text = operations_text([get, scan, Operation("merge", "Merge", 0.0, 0, 0.0)])
+    text = section_text(operations_section([get, scan, Operation("merge", "Merge", 0.0, 0, 0.0)]))
     # 2 us times 38/40 and 42/40
     assert line(text, "get") == ["40.00", "38.0..42.0", "0.800", "400,000", "2.00", "1.90..2.10", "40"]
     assert line(text, "scan") == ["10.00", "-", "0.200", "-", "-", "-", "-"]
-    assert "merge" not in text and "Where the CPU of one get goes" in text and operations_text([]) == ""
+    assert (
+        "merge" not in text and "Where the CPU of one get goes" in text and section_text(operations_section([])) == ""
+    )
 
 
 def test_whose_cpu_it_is_stands_beside_what_was_written() -> None:

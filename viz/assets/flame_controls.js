@@ -34,7 +34,7 @@ function ioflameRun(article, block, index, several) {
   el.searchHelp.textContent = ioflameCore.SEARCH_HELP;
 
   // ---- figures -----------------------------------------------------------------------------------------------
-  const us = (weight) => (usPerQuery === null ? "" : `${((usPerQuery * weight) / total).toFixed(3)} us per query`);
+  const us = (weight) => (usPerQuery === null ? "" : `${ioflameCore.perQuery(usPerQuery, weight, total)} us per query`);
   const stacksOf = (tree, from, to) => Array.from(tree.order.subarray(from, to));
   const exact = (tree, from, to) => `${group(profile.exactOf(stacksOf(tree, from, to)))} ${unit}`;
   const sumOf = (stacks, figure) => stacks.reduce((sum, s) => sum + figure(s), 0);

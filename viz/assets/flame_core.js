@@ -14,6 +14,8 @@ const ioflameCore = (() => {
   // ---- figures -------------------------------------------------------------------------------------------------
   const group = (value) => value.toLocaleString("en-US");
   const percent = (part, whole) => `${((100 * part) / (whole || 1)).toFixed(2)} %`;
+  // us per query of a part of all weight, "" where queries were not counted.
+  const perQuery = (usPerQuery, part, whole) => (usPerQuery === null ? "" : ((usPerQuery * part) / whole).toFixed(3));
   function scaled(value, unit) {
     const time = unit === "ns";
     const steps = time ? [[1e9, "s"], [1e6, "ms"], [1e3, "us"]] : [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
@@ -149,7 +151,7 @@ const ioflameCore = (() => {
   }
 
   return {
-    FONT, SEARCH_HELP, build, group, percent, scaled, shownName, heaviest, family, layout, labels, compile,
+    FONT, SEARCH_HELP, build, group, percent, perQuery, scaled, shownName, heaviest, family, layout, labels, compile,
     matchingNodes, foundText, searchBox, remember,
   };
 })();

@@ -3,7 +3,7 @@
 // `open`: what a click on a name does; returns what fills it: stacks, and the options of the trees.
 function ioflameFunctionTable(element, { profile, views, usPerQuery }, open) {
   const { by, make } = ioflameDom;
-  const { group } = ioflameCore;
+  const { group, perQuery } = ioflameCore;
   const { data, total } = profile;
   const heads = [...element.querySelectorAll("[data-sort]")];
   let sortBy = "self";
@@ -12,7 +12,7 @@ function ioflameFunctionTable(element, { profile, views, usPerQuery }, open) {
   by(element, "[data-for=object]").hidden = !views.known;
 
   const percent = (value) => ((100 * value) / total).toFixed(2);
-  const cost = (value) => (usPerQuery === null ? "-" : ((usPerQuery * value) / total).toFixed(3));
+  const cost = (value) => perQuery(usPerQuery, value, total) || "-";
   function row(i, self, whole, count) {
     const attributes = { type: "button", class: "fn", title: "its callers and callees" };
     const button = make("button", attributes, data.names[i].slice(0, 300));

@@ -17,7 +17,7 @@
   const two = data.difference ? ioflameTwoSides(data.difference) : null; // of a drawing of two sides
   const nameOf = (i) => data.names[data.name[i]];
   const cost = data.usPerQuery;
-  const usOf = (part) => (cost === null ? "" : `${((cost * part) / weight[0]).toFixed(3)} us per query`);
+  const usOf = (part) => (cost === null ? "" : `${ioflameCore.perQuery(cost, part, weight[0])} us per query`);
   const exact = (value) => `${BigInt(value).toLocaleString("en-US")} ${data.unit}`;
   function exactOwn(i) {
     let rest = BigInt(data.weight[i]);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,8 @@ from markupsafe import Markup
 
 from ground.results.categories import Categories, Category
 from ground.results.metrics import MODE_METRIC
-from viz.event_group import group_legend, group_table
 from viz.flame.palette import hue_class
-from viz.page.rendering import absent, render, table
+from viz.page.rendering import absent, render
 from viz.page.run_view import RunView
 from viz.page.wilson import wilson
 from viz.svg.share_bar import share_bar
@@ -79,14 +79,6 @@ def further(view: RunView) -> Markup:
     return made
 
 
-def event_group(view: RunView) -> Markup:
-    """A column an event, where a group was recorded."""
-    if view.group is None:
-        return Markup("")
-    heads, *rows = group_table(view.group)
-    return table("Events of the group, by category", heads, rows, "numbers", group_legend(view.group))
-
-
 def operations(view: RunView) -> Markup:
     """A table for each kind of operation that is counted, folded up."""
     made = Markup("")
@@ -96,7 +88,7 @@ def operations(view: RunView) -> Markup:
                 f"{one.label}, by the {one.categories.view} view: {one.per_second:,.0f} a second, {one.us:.2f} us of "
                 f"CPU each. us/query: of one of them. {_interval_legend(one.categories)}"
             )
-            content = _view(view, one.categories, one.name, legend, _heaviest_first(one.categories), each_us=one.us)
+            content = _view(view, one.categories, one.name, legend, _heaviest_first(one.categories))
             made += render("further.html", name=f"one {one.name}", content=content)
     return made
 
@@ -114,17 +106,13 @@ def _view(
     legend: str,
     places: Sequence[tuple[int, Category]],
     hues: Sequence[int] | None = None,
-    each_us: float | None = None,
 ) -> Markup:
-    """each_us: CPU of what the table is of, where that is not the run's query"""
     shares = percentages([row.weight for row in categories.rows])
     counted = [row.samples for row in categories.rows]
     n = sum(count or 0 for count in counted) if all(count is not None for count in counted) else 0
     # For a target whose queries are not counted, cores are shown instead.
-    cores = view.cpu[0] is None and view.record.target is not None
-    per_query, per_read = (view.record.metrics.get("cores"), view.cpu[1]) if cores else view.cpu
-    if each_us is not None:
-        cores, per_query, per_read = False, each_us, None
+    uncounted = view.record.target is not None and all(row.us_per_query is None for row in categories.rows)
+    cores = view.record.metrics.get("cores") if uncounted else None
     measured = []
     for place, row in places:
         share = row.weight / categories.total_weight if categories.total_weight else 0.0
@@ -134,11 +122,13 @@ def _view(
     for place, row, share, low, high in measured:
         hue = None if hues is None else hues[place]
         bar = share_bar(share, (low, high) if n else None, most, "h0" if hue is None else hue_class(hue))
+        cost = share * cores if cores is not None else row.us_per_query
+        whole = cost / share if cost is not None and share else None
         figures = [
             f"{100 * low:.2f} \u2013 {100 * high:.2f}" if n else "-",
-            _us(share, per_query),
-            f"{_us(low, per_query)} \u2013 {_us(high, per_query)}" if n and per_query is not None else "-",
-            _us(share, per_read),
+            _us(cost),
+            f"{_us(low * whole)} \u2013 {_us(high * whole)}" if n and whole is not None else "-",
+            _us(row.us_per_read),
             "-" if row.bounds is None else "{:.2f} \u2013 {:.2f}".format(*row.bounds),
             "-" if row.samples is None else f"{row.samples:,}",
         ]
@@ -146,9 +136,11 @@ def _view(
             {"place": place, "name": row.name, "label": row.label, "hue": hue, "bar": bar, "share": shares[place],
              "figures": figures}
         )  # fmt: skip
-    whole = 1.0 if categories.total_weight else 0.0
-    sums = ["", _us(whole, per_query), "", _us(whole, per_read), "", f"{n:,}" if n else "-"]
-    heads = ["95 %", "cores" if cores else "us/query", "95 %", "us/read", "steal", "n"]
+    per_query, per_read = (
+        _sum(figures) for figures in zip(*((r.us_per_query, r.us_per_read) for r in categories.rows), strict=True)
+    )
+    sums = ["", _us(per_query if cores is None else cores), "", _us(per_read), "", f"{n:,}" if n else "-"]
+    heads = ["95 %", "us/query" if cores is None else "cores", "95 %", "us/read", "steal", "n"]
     # Columns in which nothing was measured are left out.
     kept = [place for place in range(len(heads)) if any(row["figures"][place] != "-" for row in rows)]
     for shown in rows:
@@ -157,9 +149,14 @@ def _view(
     return render(
         "categories.html", kind=kind, legend=legend, rows=rows,
         heads=[categories.view if kind == "owner" else kind, f"% of {unit}", *(heads[i] for i in kept)],
-        sums=[f"{100 * whole:.2f}", *(sums[i] for i in kept)],
+        sums=["100.00" if categories.total_weight else "0.00", *(sums[i] for i in kept)],
         published=kind == categories.view == "owner" and view.record.target is None,
     )  # fmt: skip
+
+
+def _sum(figures: Sequence[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return math.fsum(known) if known else None
 
 
 def _interval(row: Category, share: float, n: int) -> tuple[float, float]:
@@ -174,8 +171,8 @@ def _interval_legend(categories: Categories) -> str:
     return told + (_STEAL if any(row.bounds is not None for row in categories.rows) else "")
 
 
-def _us(share: float, cost: float | None) -> str:
-    return "-" if cost is None else f"{share * cost:.3f}"
+def _us(cost: float | None) -> str:
+    return "-" if cost is None else f"{cost:.3f}"
 
 
 def matrix(view: RunView) -> Markup:

@@ -149,9 +149,9 @@ def _categories(
     if all(one is None for one in found):
         return Markup("")
     order = list(dict.fromkeys(row.name for one in found if one is not None for row in one.rows))
-    weights = [{row.name: row.weight for row in one.rows} if one is not None else {} for one in found]
+    of_runs = [{row.name: row for row in one.rows} if one is not None and one.total_weight else {} for one in found]
     # printed as the tables of each run print them: digits that add up to 100
-    printed = [dict(zip(weight, percentages(list(weight.values())), strict=True)) for weight in weights]
+    printed = [dict(zip(of, percentages([row.weight for row in of.values()]), strict=True)) for of in of_runs]
     parts = []
     costs = f"{kind}: us per query" + (f" ({heading})" if heading and allowed[True] else "")
     for title, costed in ((f"{kind}: % of weight", False), (costs, True)):
@@ -159,10 +159,9 @@ def _categories(
         rows = []
         for name in order:
             values: list[float | None] = []
-            for view, one, weight in zip(views, found, weights, strict=True):
-                scale = view.cpu[0] if costed else 100.0
-                known = one is not None and one.total_weight and scale is not None and name in weight
-                values.append(weight[name] / one.total_weight * scale if known and one and scale else None)
+            for of in of_runs:
+                category = of.get(name)
+                values.append(None if category is None else category.us_per_query if costed else category.share)
             if not any(values):
                 continue
             row = [name]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from ground.results.carried import carried
+from ground.results.categories import Category
 from ground.results.files import Files
 from ground.results.ladder import PARTS, PLACES, Ladder, QueryParts, queries_of
 from ground.results.off_cpu import WallClock
@@ -73,12 +74,17 @@ def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
     *named, other = enumerate(view.owner.rows)
     ordered = [*sorted(named, key=lambda entry: -entry[1].weight), other]
     parts = [
-        BarPart(row.label or "not in any category", row.name, hues[place], whole * row.share / 100)
+        BarPart(row.label or "not in any category", row.name, hues[place], _cost(row, us, whole))
         for place, row in ordered
         if row.weight
     ]
     total = "" if unit == "%" else f": {_figure(whole)} {unit}"
     return _Bar(where_it_goes(view.record) + total, _joined(parts), unit, other_words(view.owner))
+
+
+def _cost(row: Category, us: float | None, whole: float) -> float:
+    """us: of a query, None where none was counted; whole: of what the row is a share then"""
+    return row.us_per_query if us is not None and row.us_per_query is not None else whole * row.share / 100
 
 
 def _latency(view: RunView) -> _Bar | None:

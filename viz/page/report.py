@@ -17,7 +17,7 @@ from ground.results.verdicts import Apart
 from viz.figures import where_it_goes
 from viz.flame.palette import hue_places
 from viz.flame.stacks import Stack
-from viz.page.categories import event_group, further, leaf, matrix, operations, owner
+from viz.page.categories import further, leaf, matrix, operations, owner
 from viz.page.comparison import comparison
 from viz.page.document import page
 from viz.page.first_screen import first_screen
@@ -28,9 +28,10 @@ from viz.page.timeline import timeline
 from viz.page.trust import trust
 from viz.page.waits import waits
 from viz.page.what_ran import what_ran
-from viz.page.windows import windows
 from viz.printable import printable
+from viz.tables.event_group import group_section
 from viz.tables.jobs import jobs_section
+from viz.tables.windows import windows_section
 from viz.weights import scaled_weight
 
 
@@ -82,8 +83,8 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         *_found(view, places),
         (
             where_it_goes(record), "categories with intervals, and what ran at the bottom of the stacks", "where",
-            lambda: owner(view, hues) + event_group(view) + operations(view) + leaf(view) + matrix(view)
-            + further(view),
+            lambda: owner(view, hues) + section_markup(group_section(view.group) if view.group else [])
+            + operations(view) + leaf(view) + matrix(view) + further(view),
         ),
         (
             "Where the rest of the time goes", "latency by stage, the device, waits, locks", "waits",
@@ -92,7 +93,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         (
             "Over time", "second by second, and each window", "time",
             lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns, view.jobs, view.writes)
-            + section_markup(jobs_section(view.job_costs) if view.job_costs else []) + windows(record),
+            + section_markup([*(jobs_section(view.job_costs) if view.job_costs else ()), *windows_section(record)]),
         ),
         ("What ran", "build, database, host, how it was recorded, all figures", "what", lambda: what_ran(view)),
         ("Can it be trusted?", "every check", "trust", lambda: trust(view)),

@@ -141,4 +141,4 @@ class RunView:
     @property
     def cpu(self) -> tuple[float | None, float | None]:
         """CPU us per query and per storage read that the weights are a part of."""
-        return cpu_profiled(self.record.metrics, self.record.profile.mode if self.record.profile else "all")
+        return cpu_profiled(self.record)

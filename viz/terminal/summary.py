@@ -14,16 +14,16 @@ from ground.text.columns import NO_BREAK, fold_line
 from viz.figures import (
     FIRST,
     HEADLINE,
-    cost_cells,
     engine_words,
     interval_text,
     other_words,
     watching_words,
     where_it_goes,
-    window_rows,
 )
-from viz.terminal.columns import aligned, folded
+from viz.tables.windows import windows_section
+from viz.terminal.columns import folded
 from viz.terminal.owner_table import owner_table, summary_block
+from viz.terminal.table import section_text
 
 _OWNER = "owner"
 _OWNER_RULE = "the first known frame from the root owns all below it"
@@ -58,7 +58,7 @@ def render_summary(
             title += ", in brackets the 95 % interval over their seconds"
         parts.append(title + "\n" + summary_block(headline, width).rstrip())
     if record.windows:
-        parts.append(windows_table(record, width))
+        parts.append(section_text(windows_section(record), width))
     if record.profile is not None and categories is not None:
         parts.append(_owner(record, categories, width, unicode))
         parts += [categories_table(record, view, width, unicode, legend=False) for view in further]
@@ -197,24 +197,6 @@ def _head(record: RunRecord, width: int) -> list[str]:
         )
         lines += [f"         {reason}" for reason in profile.why]
     return [fold_line(line, width, 9) for line in lines]
-
-
-def windows_table(record: RunRecord, width: int) -> str:
-    """Window by window; what each observer cost; what did not watch."""
-    rows = window_rows(record)
-    counted = "us per query, context switches per query" if "qps" in rows[0] else "cores, us per storage read"
-    text = f"Windows ({counted})\n" + aligned(rows, width)
-    if record.costs:
-        text += (
-            "\n\nObservers: QPS in their window against the plain windows beside it, 95 % interval over the seconds\n"
-        )
-        text += aligned([["window", "QPS", "interval"], *map(cost_cells, record.costs)], width)
-    if record.unobserved:
-        text += "\n\nNot observed\n"
-        text += "\n".join(
-            f"  {lost.kind}: {lost.why}" + (f"\n    -> {lost.mend}" if lost.mend else "") for lost in record.unobserved
-        )
-    return text
 
 
 def categories_table(

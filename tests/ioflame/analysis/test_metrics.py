@@ -9,7 +9,7 @@ from ground.results.record import Window
 from ioflame.analysis.bootstrap import Resamples
 from ioflame.analysis.metric_intervals import figures, metric_intervals, slice_columns, weight_by_time
 from ioflame.analysis.observer_costs import observer_costs
-from tests.records import profile_facts, window
+from tests.records import profile_facts, run_record, window
 
 
 def test_one_window_by_hand() -> None:
@@ -26,12 +26,12 @@ def test_one_window_by_hand() -> None:
         "csPer": 0.5, "stealPct": 1.0,
     })  # fmt: skip
     assert metrics.keys() <= LEGEND.keys()
-    assert cpu_profiled(metrics, "all") == (40.0, 160.0)
+    assert cpu_profiled(run_record(metrics=metrics)) == (40.0, 160.0)
     # All are others': there is no figure per read of its own, and the device's are what they were.
     none = window_metrics([replace(one, counters=replace(one.counters, process_read_bytes=0))], threads=4)
     assert metrics.keys() - none.keys() == {"usPerRead", "syPerRead", "cpuPerRead"}
     assert (none["iops"], none["io.lat"], none["readsPerQuery"]) == (5_000, 120.0, 0.0)
-    assert cpu_profiled(none, "all") == (40.0, None)
+    assert cpu_profiled(run_record(metrics=none)) == (40.0, None)
 
 
 def test_windows_are_pooled_by_sums_not_by_means() -> None:
@@ -57,9 +57,10 @@ def test_windows_are_pooled_by_sums_not_by_means() -> None:
 def test_a_profile_divides_up_only_the_cpu_that_its_event_counts(event: str, mode: str, per_query: float) -> None:
     assert profile_facts(event).mode == mode
     metrics = {"cpuPer": 40.0, "usPer": 30.0, "syPer": 10.0, "readsPerQuery": 0.5}
-    assert cpu_profiled(metrics, mode) == (per_query, 2 * per_query)
-    assert cpu_profiled({}, mode) == (None, None)
-    assert cpu_profiled({**metrics, "readsPerQuery": 0.01}, mode) == (per_query, None)
+    made = run_record(metrics=metrics, profile=profile_facts(event))
+    assert cpu_profiled(made) == (per_query, 2 * per_query)
+    assert cpu_profiled(replace(made, metrics={})) == (None, None)
+    assert cpu_profiled(replace(made, metrics={**metrics, "readsPerQuery": 0.01})) == (per_query, None)
 
 
 def test_the_effective_clock_is_cycles_by_cpu_time_of_the_same_window() -> None:

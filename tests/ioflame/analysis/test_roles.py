@@ -12,10 +12,10 @@ import pytest
 from collectors.queries import QueryReportWithWriter, queries_by_second
 from ground.results.checks import Verdict
 from ground.results.database_facts import DatabaseFacts
-from ground.results.metrics import window_metrics
+from ground.results.metrics import cpu_of_all_roles, window_metrics
 from ground.results.off_cpu import OffStack
 from ground.results.record import Expectation, RoleCounters, Target
-from ground.results.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
+from ground.results.roles import operations_at, role_figures, roles_of_threads
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.serving_threads import serving_threads
 from ioflame.analysis.wall_clock import wall_clock
@@ -53,7 +53,7 @@ def test_cpu_per_query_is_that_of_the_readers_and_the_others_are_rows_of_their_o
     assert (figures["cpuPer"], figures["usPer"], figures["syPer"]) == (3.0, 2.0, 1.0)
     rows = {figure.role: figure for figure in role_figures([one])}
     assert list(rows) == ["reader", "compaction", "writer"]
-    assert cpu_of_all_roles([one]) == 5.0
+    assert cpu_of_all_roles(run_record(windows=[one])) == 5.0
     assert (rows["writer"].us_per_query, rows["writer"].write_calls, rows["compaction"].share) == (0.5, 2000.0, 0.3)
     # Without roles all of it is the queries'.
     assert window_metrics([window("plain", 2.0, queries=1000.0, cpu_ns=5_000_000)], 2)["cpuPer"] == 5.0

@@ -1,0 +1,63 @@
+"""The CPU of a target by kind of operation, and a table for each kind that is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ground.results.operations import Operation
+from ground.text.tsv import Row
+from viz.printable import printable
+from viz.table import ABOUT, COUNT, PERCENT_2, WORDS, Block, Column, Records, Section, Table, fixed, tsv_only
+from viz.terminal.owner_table import owner_table
+
+
+def operations_section(operations: Sequence[Operation], width: int = 100, unicode: bool = True) -> Section:
+    columns = [
+        Column[Operation]("operation", "operation", WORDS, lambda one: one.name),
+        Column("share_percent", "% of CPU", PERCENT_2, lambda one: one.share),
+        tsv_only("share_low_percent", lambda one: one.interval.low if one.interval else None),
+        tsv_only("share_high_percent", lambda one: one.interval.high if one.interval else None),
+        Column("", "95 %", fixed(1), lambda one: _ends(one, 1.0, 1)),
+        tsv_only("samples", lambda one: one.samples),
+        Column("cores", "cores", fixed(3), lambda one: one.cores),
+        Column("per_second", "a second", COUNT, lambda one: one.per_second),
+        Column("us", "us each", fixed(2), lambda one: one.us),
+        Column(
+            "",
+            "95 %",
+            fixed(2),
+            lambda one: _ends(one, one.us / one.share if one.us is not None and one.share else None, 2),
+        ),
+        Column("", "n", COUNT, lambda one: one.samples),
+        Column("about", "what it is", ABOUT, lambda one: one.label, on="page"),
+    ]
+    legend = (
+        "The first known frame from the root has the stack. us each: share x CPU of the plain windows / how many there "
+        "were; -: nothing counts them (--count-of)."
+    )
+    table = Table("operations", "CPU by kind of operation (perf window)", columns, operations, legend=legend,
+                  where=lambda one: bool(one.share or one.per_second))  # fmt: skip
+    return [table, *_of_kinds(operations, width, unicode)]
+
+
+def _ends(one: Operation, scale: float | None, digits: int) -> str | None:
+    if one.interval is None or scale is None:
+        return None
+    return f"{one.interval.low * scale:.{digits}f}..{one.interval.high * scale:.{digits}f}"
+
+
+def _of_kinds(operations: Sequence[Operation], width: int, unicode: bool) -> Iterator[Block]:
+    """Where the CPU of each kind goes that is counted."""
+    for one in operations:
+        if one.categories is None:
+            continue
+        rows: list[Row] = [
+            {"category": row.name, "weight": row.weight, "share_percent": row.share, "samples": row.samples,
+             "us": row.us_per_query, "about": row.label}
+            for row in one.categories.rows
+        ]  # fmt: skip
+        yield Records(f"operations_{one.name}", rows)
+        if one.categories.total_weight:
+            title = f"\nWhere the CPU of one {printable(one.name)} goes ({one.categories.view} view of its stacks)\n"
+            shown = [row for row in one.categories.rows if row.weight]
+            yield title + owner_table(shown, unit="its CPU", width=width, legend=False, unicode=unicode).rstrip()
