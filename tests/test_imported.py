@@ -36,6 +36,7 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.measure.builds": _DATABASE,
     "ioflame.measure.compare.resolve": _DATABASE,
     "ioflame.measure.compare.trees": _DATABASE,
+    "ioflame.measure.experiment.conduct": _CELLS,
     "ioflame.measure.experiment.plan": _CELLS,
     "ioflame.measure.host_checks": _STARTS,
     "ioflame.measure.profile": _DATABASE,

@@ -69,6 +69,13 @@ class BisectRun(StudyRun[BisectRecord]):
         del record
         return "bisect"
 
+    @staticmethod
+    def identity(record: BisectRecord) -> dict[str, object]:
+        return {
+            "symptom": record.symptom, "names": record.names, "repository": record.repository,
+            "build": record.build, "binary": record.binary, **record.options,
+        }  # fmt: skip
+
     def summary(self) -> tuple[str, str]:
         names = self.record.names
         what = f"{self.record.symptom}, {names[0]} to {names[-1]}" if names else self.record.symptom

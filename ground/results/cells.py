@@ -128,6 +128,17 @@ class CellsRun(StudyRun[CellsRecord]):
     def name_of(record: CellsRecord) -> str:
         return record.name
 
+    @staticmethod
+    def identity(record: CellsRecord) -> dict[str, object]:
+        return {
+            "keys": record.num_keys,
+            **{f"runs of {cell}": number for cell, number in Counter(run.cell for run in record.runs).items()},
+            **{f"steps of {run.cell}": run.asked for run in record.runs},
+            **record.options,
+            **record.tools,
+            **{f"{fact} of {name}": value for name, facts in record.builds.items() for fact, value in facts.items()},
+        }
+
     def summary(self) -> tuple[str, str]:
         runs = self.record.runs
         counts = Counter(run.status for run in runs)

@@ -258,6 +258,19 @@ class ComparisonRun(StudyRun[Comparison]):
     def name_of(record: Comparison) -> str:
         return f"compare-{record.workload}"
 
+    @staticmethod
+    def identity(record: Comparison) -> dict[str, object]:
+        plan = record.plan
+        found: dict[str, object] = {
+            "factor": record.factor, "boot": record.host.get("boot_id"), "delta": plan.delta,
+            "schedule": plan.schedule, "window": plan.window_seconds, "relink": plan.relink,
+        }  # fmt: skip
+        for arm in record.arms:
+            found[f"artifact of {arm.name}"] = arm.identity.get("engine_artifact")
+            found[f"environment of {arm.name}"] = arm.environment
+            found |= {f"{name} of {arm.name}": value for name, value in arm.options.items()}
+        return found
+
     def summary(self) -> tuple[str, str]:
         record = self.record
         arms = ", ".join(f"{arm.name} = {arm.value}" for arm in record.arms if not arm.twin_of)

@@ -106,6 +106,10 @@ class CountRun(StudyRun[CountRecord]):
     what = "a count"
     kind = "count"
 
+    @staticmethod
+    def identity(record: CountRecord) -> dict[str, object]:
+        return {**record.depends_on, "engine": record.engine, "paddings": record.paddings}
+
     def summary(self) -> tuple[str, str]:
         arms = ", ".join(arm.name for arm in self.record.arms)
         return f"{self.record.engine}: {arms}", f"counted: {', '.join(self.record.operations)}"

@@ -32,6 +32,11 @@ class StudyRun(Generic[_Record]):
         """What a new directory is called, behind the time."""
         raise NotImplementedError
 
+    @staticmethod
+    def identity(record: _Record) -> dict[str, object]:
+        """What has to be the same of two parts of one study, by name."""
+        raise NotImplementedError
+
     def summary(self) -> tuple[str, str]:
         """What was measured, and how it came out, for `ioflame runs`."""
         raise NotImplementedError

@@ -29,14 +29,12 @@ from ioflame.measure.bisect.conduct import Measuring, search
 from ioflame.measure.compare.arms import AskedArm, CompareOptions
 from ioflame.measure.count.plan import CountOptions, check_installed
 from ioflame.measure.options import profile_options
-from ioflame.measure.study import refuse_others
+from ioflame.measure.study import begun
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 
 # Of a count: it has no random noise, and a range needs at least two.
 _REPEATS = 3
-# What has to be the same of two parts of a search.
-_IDENTITY = ("symptom", "names", "repository", "build", "binary", "options")
 
 _EXAMPLES = """examples:
   ioflame bisect --repo ~/rocksdb --good v10.5.5 --bad v10.6.2 \\
@@ -78,9 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     symptom = counted_symptom(now.symptom)
     if symptom is not None:
         check_installed("callgrind", ALLOCATORS[0])
-    study = _resumed(arguments.resume.resolve(), now) if arguments.resume else BisectRun.create(
-        profile_options(arguments).out, now
-    )  # fmt: skip
+    study = begun(BisectRun, now, profile_options(arguments).out, arguments.resume)
     builds = Builds(study, reporter)
     template = CompareOptions(
         (), BUILD, schedule=arguments.schedule or "", sessions=arguments.sessions, blocks=arguments.blocks, twin=False
@@ -138,14 +134,6 @@ def _releases(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
             mend=Setting.ROCKSDB.to(f"{shlex.quote(found[0].what)}..<a later one>"),
         )
     return [one.name for one in found], [one.what for one in found]
-
-
-def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
-    """The search in `directory`, if it is of the same commits, build and figure."""
-    study = BisectRun.open(directory)
-    then, now_is = ({name: getattr(one, name) for name in _IDENTITY} for one in (study.record, now))
-    refuse_others(directory, then, now_is)
-    return study
 
 
 def _asked(arguments: argparse.Namespace) -> Callable[[str, Path], AskedArm]:

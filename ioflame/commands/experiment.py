@@ -16,11 +16,11 @@ from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, kept
-from ioflame.measure.experiment.conduct import conduct_cells, identity
+from ioflame.measure.experiment.conduct import conduct_cells
 from ioflame.measure.experiment.job import CellsJob
 from ioflame.measure.experiment.plan import check_host, resolve_cells
 from ioflame.measure.options import profile_options
-from ioflame.measure.study import refuse_others
+from ioflame.measure.study import begun
 from ioflame.present.experiment_page import cells_text, cells_view, unwatched, write_experiment_page
 from workloads.database import locked
 from workloads.experiment import own_definitions
@@ -44,11 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_host(job)
         record = job.record()
         with locked(job.place):
-            if arguments.resume:
-                study = CellsRun.open(arguments.resume.resolve())
-                refuse_others(study.directory, identity(study.record), identity(record))
-            else:
-                study = CellsRun.create(options.out, record)
+            study = begun(CellsRun, record, options.out, arguments.resume)
             return _conduct(job, study, reporter, arguments.store)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from collectors.perf import with_dwarf
 from ground.errors import RefusedError, UsageError
@@ -16,6 +16,7 @@ from ground.results.study import StudyRun
 if TYPE_CHECKING:
     from ioflame.measure.job import Job
 
+_Study = TypeVar("_Study", bound=StudyRun[Any])
 # Options that change no figure.
 _FREE = ("out", "quiet")
 # Of what differs; of another build all hashes do, and of several each build.
@@ -53,14 +54,21 @@ def differing(then: Mapping[str, object], now: Mapping[str, object]) -> str:
     return "; ".join(f"{n}: {then.get(n, 'not given')} then, {now.get(n, 'not given')} now" for n in first) + more
 
 
-def refuse_others(directory: Path, then: Mapping[str, object], now: Mapping[str, object]) -> None:
-    """UsageError where what is still to do of the study in `directory` would not belong to what is done."""
-    if words := differing(then, now):
+def begun(form: type[_Study], record: Any, out: Path, resume: Path | None) -> _Study:
+    """A new study in `out`, or the one in `resume`: UsageError where what is still to do would not belong to that.
+
+    record: of a study of this form of which nothing is done
+    """
+    if resume is None:
+        return form.create(out, record)
+    study = form.open(resume.resolve())
+    if words := differing(form.identity(study.record), form.identity(record)):
         raise UsageError(
-            f"{directory} was begun with something else: {words}",
+            f"{study.directory} was begun with something else: {words}",
             means="what is measured and what is still to do cannot be put together",
             mend="the same command, files and builds as then, or leave --resume out",
         )
+    return study
 
 
 def with_callgraph(job: Job, callgraph: str) -> Job:

@@ -28,7 +28,7 @@ from ioflame.measure.compare.sessions import SCHEDULES, SessionRun, SessionSetup
 from ioflame.measure.compare.trees import Placed, placed
 from ioflame.measure.count.conduct import count
 from ioflame.measure.count.plan import CountOptions, PlannedCount, planned_of
-from ioflame.measure.study import refuse_others, step
+from ioflame.measure.study import begun, step
 from ioflame.stages.comparison import blocks_within, costs_of, judge
 from ioflame.stages.run import analyse
 from workloads.counted_operations import counted_plan
@@ -150,35 +150,16 @@ def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
         )
 
 
-def resumed(directory: Path, now: Comparison) -> ComparisonRun:
-    """The comparison in `directory`, if what is still to do belongs to what is done. Its plan and seed stay."""
-    study = ComparisonRun.open(directory)
-    then = study.record
-    refuse_others(directory, _identity(then), _identity(now))
-    for session in then.sessions:
+def begun_or_resumed(record: Comparison, out: Path, resume: Path | None) -> ComparisonRun:
+    """A new comparison in `out`, or the one in `resume`, whose plan and seed stay."""
+    study = begun(ComparisonRun, record, out, resume)
+    for session in study.record.sessions:
         if not session.whole and not session.ended:
             session.ended = "killed"
     # More may be asked for than then: looks are where they were planned, whatever the end.
-    then.plan.time_limit, then.plan.sessions = now.plan.time_limit, now.plan.sessions
+    study.record.plan.time_limit, study.record.plan.sessions = record.plan.time_limit, record.plan.sessions
     study.save()
     return study
-
-
-def _identity(record: Comparison) -> dict[str, object]:
-    """What has to be the same of two parts of one comparison."""
-    found: dict[str, object] = {
-        "factor": record.factor,
-        "boot": record.host.get("boot_id"),
-        "delta": record.plan.delta,
-        "schedule": record.plan.schedule,
-        "window": record.plan.window_seconds,
-        "relink": record.plan.relink,
-    }
-    for arm in record.arms:
-        found[f"artifact of {arm.name}"] = arm.identity.get("engine_artifact")
-        found[f"environment of {arm.name}"] = arm.environment
-        found |= {f"{name} of {arm.name}": value for name, value in arm.options.items()}
-    return found
 
 
 def conduct(arms: Sequence[PlannedArm], study: ComparisonRun, reporter: Reporter) -> None:

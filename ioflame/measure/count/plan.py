@@ -153,8 +153,7 @@ class Baseline:
 def with_baseline(path: Path, record: CountRecord) -> Baseline:
     """UsageError where the count at `path` depends on other things than `record` does."""
     study = CountRun.open(path)
-    then, now = ({**one.depends_on, "engine": one.engine, "paddings": one.paddings} for one in (study.record, record))
-    if words := differing(then, now):
+    if words := differing(study.identity(study.record), study.identity(record)):
         raise UsageError(
             f"--baseline {path} was counted with something else: {words}",
             means="the difference would be of these as well; nothing was started",

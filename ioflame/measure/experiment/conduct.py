@@ -6,12 +6,11 @@ import itertools
 import os
 import shutil
 import time
-from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
 from ground.errors import IoflameError, MeasurementError
-from ground.results.cells import CellOutcome, CellsRecord, CellsRun
+from ground.results.cells import CellOutcome, CellsRun
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.measure.experiment.job import CellsJob, database_of, loads, workload_job
@@ -128,15 +127,3 @@ def _run_name(out: Path, run: CellRun, step: str) -> Path:
 def _keep_own_log(name: str, directory: Path, to: Path) -> None:
     if name and (directory / name).is_file():
         shutil.copyfile(directory / name, to)
-
-
-def identity(record: CellsRecord) -> dict[str, object]:
-    """What has to be the same of what is done and what is still to do: they are in one table."""
-    return {
-        "keys": record.num_keys,
-        **{f"runs of {cell}": number for cell, number in Counter(run.cell for run in record.runs).items()},
-        **{f"steps of {run.cell}": run.asked for run in record.runs},
-        **record.options,
-        **record.tools,
-        **{f"{fact} of {name}": value for name, facts in record.builds.items() for fact, value in facts.items()},
-    }

@@ -26,13 +26,12 @@ from ioflame.measure.alone import watch
 from ioflame.measure.bisect.compared import check_symptom
 from ioflame.measure.compare.arm_process import padding
 from ioflame.measure.compare.arms import AskedArm, CompareOptions
-from ioflame.measure.experiment.conduct import identity
 from ioflame.measure.experiment.job import CellsJob, step_seconds
 from ioflame.measure.experiment.steps import command_step
 from ioflame.measure.job import cache_of, describe_tree
 from ioflame.measure.options import profile_options
 from ioflame.measure.recorded import commands_of, recorded
-from ioflame.measure.study import refuse_equal, refuse_others, step
+from ioflame.measure.study import begun, refuse_equal, step
 from ioflame.measure.sweep import check_swept, offered_of
 from tests.ioflame.asked import options
 from tests.records import run_record
@@ -211,15 +210,17 @@ def test_arms_of_one_identity_are_refused() -> None:
 
 
 def test_what_differs_from_what_was_begun_is_named(tmp_path: Path) -> None:
-    def identity_of(threads: str, *cells: str, out: str = "runs") -> dict[str, object]:
+    def record_of(threads: str, *cells: str, out: str = "runs") -> CellsRecord:
         runs = [CellOutcome(cell, turn, asked="1f") for cell in cells for turn in (1, 2)]
-        return identity(CellsRecord("mine", "now", 100, {"threads": threads, "out": out}, {}, {"engine": "7"}, runs))
+        return CellsRecord("mine", "now", 100, {"threads": threads, "out": out}, {}, {"engine": "7"}, runs)
 
-    refuse_others(tmp_path, identity_of("1", "a"), identity_of("1", "a", out="elsewhere"))
+    study = begun(CellsRun, record_of("1", "a"), tmp_path, None)
+    again = begun(CellsRun, record_of("1", "a", out="elsewhere"), tmp_path, study.directory)
+    assert again.record == study.record
     with pytest.raises(UsageError) as refused:
-        refuse_others(tmp_path, identity_of("1", "a"), identity_of("2", "a", "b"))
+        begun(CellsRun, record_of("2", "a", "b"), tmp_path, study.directory)
     says = "threads: 1 then, 2 now; runs of b: not given then, 2 now; steps of b: not given then, 1f now"
-    assert refused.value.what == f"{tmp_path} was begun with something else: {says}"
+    assert refused.value.what == f"{study.directory} was begun with something else: {says}"
 
 
 def test_a_step_is_on_record_however_it_ends(tmp_path: Path) -> None:
