@@ -6,23 +6,38 @@ run directory.
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
 import shlex
-from dataclasses import replace
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from collectors import pmp_gdb
-from collectors.activity import Moment, between, moment
+from collectors.counters import host_gained, host_times
 from collectors.pmp_plan import PmpPlan
 from ground.errors import MeasurementError, UsageError
+from ground.results.checks import Check, Verdict
 from ground.results.files import Files
-from ground.results.pmp import Pmp, write
+from ground.results.off_cpu import OffCpu
+from ground.results.pmp import Activity, Pmp, write
+from ground.results.record import HostTimes
 from ground.system.binaries import built_binary
 from ground.system.control import ControlledProgram
 from ground.system.held_process import HeldProcess
+from ground.system.proc_stat import switches
 from ground.system.process import Children
+
+_LATE = 0.05
+_LACKING = 0.01
+# Of the threads' time; windows of one run differ, and samples of one round may be of one moment.
+_STATES_DIFFER = 0.1
+_RUNS, _WAITS_IN_KERNEL = ("woken", "preempted"), ("io", "uninterruptible")
 
 
 class Sampler(Protocol):
@@ -133,3 +148,129 @@ class Sampling:
             return msgspec.json.decode(path.read_bytes(), type=Pmp)
         except (OSError, msgspec.MsgspecError) as error:
             raise MeasurementError(f"{path} is not what the sampler writes: {error}") from None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The counters at one moment; switches: (voluntary, involuntary) of each thread; ticks in USER_HZ."""
+
+    at: float
+    switches: dict[int, tuple[int, int]]
+    user_ticks: int
+    system_ticks: int
+    host: HostTimes
+
+
+def moment(process: HeldProcess) -> Moment:
+    """The counters now; those of a process that is gone are 0."""
+    of_threads = {}
+    user = system = 0
+    with contextlib.suppress(IndexError):
+        for tid in process.threads():
+            # A thread may end between the listing and the reading.
+            with contextlib.suppress(OSError):
+                of_threads[tid] = switches(process.path(f"task/{tid}/status"))
+        fields = process.stat()
+        user, system = int(fields[11]), int(fields[12])
+    return Moment(time.monotonic(), of_threads, user, system, host_times())
+
+
+def between(before: Moment, after: Moment) -> Activity:
+    """What happened from one moment to the other. Threads that ended in between are counted until `before` only."""
+    seconds = max(after.at - before.at, 1e-9)
+    gained = [
+        (now[0] - then[0], now[1] - then[1])
+        for tid, now in after.switches.items()
+        for then in (before.switches.get(tid, (0, 0)),)
+    ]
+    voluntary = sum(own for own, _ in gained)
+    host = host_gained(before.host, after.host)
+    ticks = host.ticks or 1
+    hz = os.sysconf("SC_CLK_TCK")
+    return Activity(
+        seconds=seconds,
+        switches=voluntary + sum(forced for _, forced in gained),
+        voluntary_switches=voluntary,
+        user_cpus=max(after.user_ticks - before.user_ticks, 0) / hz / seconds,
+        system_cpus=max(after.system_ticks - before.system_ticks, 0) / hz / seconds,
+        host_switches=host.switches,
+        host_user=host.user / ticks,
+        host_system=host.system / ticks,
+    )
+
+
+def pmp_checks(pmp: Pmp, off: OffCpu | None = None) -> list[Check]:
+    """Samples at all, the rate, samples that lack something, the window's end, how long a stop lasted, and whether the
+    states are those of the scheduler. off: of another window of the same run"""
+    return [*_samples(pmp), *_window(pmp), *_stops(pmp), *(_states(pmp, off) if off is not None else [])]
+
+
+def _samples(pmp: Pmp) -> Iterator[Check]:
+    if not pmp.samples:
+        yield Check(
+            "pmp samples",
+            Verdict.FAILED,
+            "none",
+            "an empty result: no thread could be stopped, or the process ended before the window",
+            "ioflame doctor",
+        )
+        return
+    lacking = pmp.lacking.ended + pmp.lacking.did_not_stop + pmp.lacking.refused
+    words = f"{pmp.samples:,} of {len(pmp.threads)} threads"
+    if lacking > _LACKING * pmp.samples:
+        yield Check(
+            "pmp samples", Verdict.WARN, f"{words}; {lacking:,} lack their stack", "threads ended or did not stop"
+        )
+    else:
+        yield Check("pmp samples", Verdict.OK, words)
+    planned = pmp.rounds + pmp.late_rounds
+    if pmp.is_slow or pmp.unseen or pmp.late_rounds > _LATE * planned:
+        yield Check(
+            "pmp rate",
+            Verdict.WARN,
+            f"{pmp.rate_words}; {pmp.late_rounds:,} of {planned:,} rounds left out",
+            "a look at all threads lasted too long, or the sampler waited for a CPU: its samples may favour moments at "
+            "which it got one; threads without a sample are in no row",
+            "a smaller rate, a quieter host",
+        )
+
+
+def _window(pmp: Pmp) -> Iterator[Check]:
+    if pmp.cut_short:
+        yield Check(
+            "pmp window",
+            Verdict.FAILED,
+            f"{pmp.cut_short} after {pmp.seconds:.1f} s",
+            "the window was not sampled to its end: shares and weights are of that time alone",
+            "measure again",
+        )
+
+
+def _stops(pmp: Pmp) -> Iterator[Check]:
+    if pmp.stop.n:
+        held = "the whole process" if pmp.whole_process else "one thread"
+        times = f"mean {pmp.stop.mean_ns / 1e3:.0f} us, p99 {pmp.stop.p99_ns / 1e3:.0f} us"
+        yield Check(
+            "pmp stops", Verdict.OK, f"each cost {held} at most: {times}, longest {pmp.stop.max_ns / 1e3:.0f} us"
+        )
+
+
+def _states(pmp: Pmp, off: OffCpu) -> Iterator[Check]:
+    """Samples against the scheduler's events, of all threads."""
+    if not pmp.weight_ns or not off.elapsed_ns:
+        return
+    ns = {name: total.ns for name, total in off.states.items()}
+    by_scheduler = {
+        "R": off.ran_ns + sum(ns.get(name, 0) for name in _RUNS),
+        "D": sum(ns.get(name, 0) for name in _WAITS_IN_KERNEL),
+    }
+    told, apart = [], False
+    for letter, spent in by_scheduler.items():
+        tally = pmp.states.get(letter)
+        sampled, seen = (tally.weight_ns if tally else 0) / pmp.weight_ns, spent / off.elapsed_ns
+        told.append(f"{letter} {sampled:.0%} (off-CPU {seen:.0%})")
+        between = (sampled + seen) / 2
+        chance = 2 * math.sqrt(between * (1 - between) / max(pmp.rounds, 1))
+        apart |= abs(sampled - seen) > _STATES_DIFFER + chance
+    means = "the sampler's moments are not like all others, or the windows differ: believe off-CPU's states"
+    yield Check("pmp states", Verdict.WARN if apart else Verdict.OK, ", ".join(told), means if apart else "")

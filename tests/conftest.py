@@ -23,7 +23,7 @@ from hypothesis import settings
 
 from ebpf.backends import try_backend
 from ground.errors import HostError
-from ground.system.memory_limit import limited_memory
+from ground.system.limits import limited_memory
 from tests.figures import Report, reporter_of, table_of
 from tests.litter import Session, session_parent
 from tests.places import ROOT
@@ -54,7 +54,7 @@ def _makes_memory_groups() -> bool:
 
 
 def _makes_cpu_groups() -> bool:
-    code = "from ground.system.cpu_limit import limited_cpus\nwith limited_cpus(1.0) as why: exit(bool(why))"
+    code = "from ground.system.limits import limited_cpus\nwith limited_cpus(1.0) as why: exit(bool(why))"
     return _runs(sys.executable, "-c", code)
 
 

@@ -24,14 +24,12 @@ _TYPE = "a type alone"
 # May only shrink.
 NOT_IMPORTED: dict[str, str] = {
     "ebpf.checks": _STARTS,
-    "ebpf.offcpu": _STARTS,
     "ebpf.trial": _TYPE,
     "folding.offcpu": _STARTS,
     "ground.results.store.parquet_files": _STORE,
     "ground.results.store.selects": _STORE,
     "ground.results.store.spark": _STORE,
     "ground.system.supervisor": _STARTS,
-    "ioflame.measure.attach.conduct": _STARTS,
     "ioflame.measure.attach.rights": _STARTS,
     "ioflame.measure.builds": _DATABASE,
     "ioflame.measure.compare.resolve": _DATABASE,

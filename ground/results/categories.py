@@ -1,4 +1,5 @@
-"""Category views of a profile, as their files in a run directory hold them."""
+"""Category views of a profile, and the CPU of a target by kind of operation, as their files in a run directory hold
+them."""
 
 from __future__ import annotations
 
@@ -96,3 +97,31 @@ def views_in(directory: Path) -> list[str]:
     """The category views in a run directory: the owner view first, the others in the order of the alphabet."""
     others = sorted(path.name.split(".")[1] for path in directory.glob(Files.of_view("*")))
     return [*(["owner"] if (directory / Files.CATEGORIES).exists() else []), *others]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """The stacks of one kind; the last one is `other`, which is of none.
+
+    share:      percent of all weight of the perf window; interval: of it, None where the window has too few seconds
+    cores:      that share of the CPU of the plain windows
+    per_second: how many there were in the plain windows; None where nothing counts them
+    us:         CPU us of one of them; None without a count
+    categories: its stacks by the owner view, or that of writes, with us of one of them; None without a count
+    """
+
+    name: str
+    label: str
+    share: Amount
+    samples: Count | None
+    cores: Amount
+    interval: Interval | None = None
+    per_second: Amount | None = None
+    us: Amount | None = None
+    categories: Categories | None = None
+
+
+def read_operations(directory: Path) -> list[Operation]:
+    """Those of a run; none where its rules do not distinguish kinds, or it has no profile."""
+    path = directory / Files.OPERATIONS
+    return read_json(path, list[Operation], "CPU by kind of operation") if path.exists() else []

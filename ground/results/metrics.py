@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ground.results.record import ENDED, Counters, RoleCounters, RunRecord, Window
 from ground.results.roles import OTHER, READER, WRITER, query_role, role_figures
+
+# Of the plain windows' rate: below it a window's figures are not those of the workload.
+_UNDISTURBED = 0.9
+
+# Of the plain windows' rate: below it a window's figures are not those of the workload.
+_UNDISTURBED = 0.9
 
 
 @dataclass(frozen=True)
@@ -303,3 +310,35 @@ def cpu_of_all_roles(record: RunRecord) -> float | None:
     """CPU us per query that a profile of all threads divides up: of all roles, where there are any."""
     figures = role_figures(window for window in record.windows if window.kind == "plain")
     return sum(one.us_per_query or 0.0 for one in figures) or cpu_profiled(record)[0]
+
+
+class Carried(NamedTuple):
+    """rate: its queries a second, of theirs; None where that is not known
+
+    factor: from a time in the window to that of the plain ones; 1 where it is not carried over
+    """
+
+    rate: float | None
+    factor: float
+
+    @property
+    def is_disturbed(self) -> bool:
+        return self.rate is not None and self.rate < _UNDISTURBED
+
+    @property
+    def words(self) -> str:
+        if self.rate is None or not self.is_disturbed:
+            return ""
+        return f" That window was disturbed: it ran at {100 * self.rate:.0f} % of the plain windows' rate."
+
+
+def carried(record: RunRecord, kind: str) -> Carried:
+    """Of the windows of an observer. A rate that was counted once is that of all windows."""
+    plain, seen = (
+        window_metrics([window for window in record.windows if window.kind == one], record.threads).get("qps")
+        for one in ("plain", kind)
+    )
+    if not plain or not seen or (record.target is not None and record.target.count_sampled):
+        return Carried(None, 1.0)
+    rate = seen / plain
+    return Carried(rate, rate if rate >= _UNDISTURBED else 1.0)

@@ -23,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.system import supervisor
-from ground.system.pulse import Pulse
+from ground.system.descendants import Pulse
 
 _T = TypeVar("_T")
 _Stream = IO[bytes] | int | None

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ground.results.counted import REPEATS_WITHIN, Counted, Event
+from ground.results.differences import Decision, Outcome, percent
 
 _CYCLES = {Event.INSTRUCTIONS: 0.5, Event.MISPREDICTIONS: 16.0, Event.LOCKED: 20.0}
 # A change of instructions below which nobody would act: other flags, or where the compiler puts code, make as much.
@@ -21,6 +22,8 @@ ACTED_ON = 0.01
 _SPEAKS = 0.1
 # Mispredictions that change by less change with where the code lies: 20 nops in a Get were seen to make 0.1 % fewer.
 _LIES_ELSEWHERE = 0.01
+_MEASURED = {Outcome.SAME: "same user CPU", Outcome.REGRESSED: "more user CPU", Outcome.IMPROVED: "less user CPU"}
+_UNSEEN = "the cause is what counts do not see: caches, real branch prediction, where the code lies"
 
 
 class CountVerdict(enum.Enum):
@@ -148,3 +151,28 @@ def not_repeatable(counted: Counted, within: float = REPEATS_WITHIN) -> float | 
     first = counted.events.get(Event.INSTRUCTIONS, [0])[0]
     off = abs(counted.again - first) / first if first else 0.0
     return off if off > within else None
+
+
+def which_to_believe(time: Decision | None, count: Against) -> str:
+    """time: of the user CPU of a query; None, or undecided, where it cannot be decided on this host"""
+    if count.verdict is CountVerdict.NOT_COUNTED:
+        return "not counted; there is the time alone"
+    same = count.verdict is CountVerdict.SAME
+    way = "more" if count.change > 0 else "fewer"
+    counted = "same instructions" if same else f"{abs(count.change):.2%} {way} instructions"
+    if count.doubted:
+        counted += ", but mispredictions or locks say otherwise"
+    if time is None or time.outcome not in _MEASURED:
+        believe = (
+            "neither is to be believed before the time is" if count.doubted else "believe the count, for the code alone"
+        )
+        return f"{counted}; the time is undecided here: {believe}"
+    measured = _MEASURED[time.outcome]
+    if count.doubted:
+        return f"{counted}; {measured}: believe the time"
+    if time.outcome is Outcome.SAME:
+        within = f"{measured} within {percent(time.delta)}"
+        return f"{counted}, {within}: {'both agree' if same else 'the code changed, by too little to be seen in time'}"
+    if not same and (time.outcome is Outcome.REGRESSED) == (count.change > 0):
+        return f"{counted}, {measured}: both agree; the time says what it costs"
+    return f"{counted}, but {measured}: believe the time; {_UNSEEN}"

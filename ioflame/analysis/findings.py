@@ -24,11 +24,10 @@ from typing import Literal
 
 import msgspec
 
-from ground.results.carried import Carried, carried
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
-from ground.results.metrics import cpu_profiled
+from ground.results.metrics import Carried, carried, cpu_profiled
 from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord, Window

@@ -1,7 +1,9 @@
-"""What background jobs of a run wrote and cost: sums of their records, and of samples taken while they ran."""
+"""What background jobs of a run wrote and cost: sums of their records, of samples taken while they ran, and of requests
+of the device that were for them."""
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections import defaultdict
@@ -9,9 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ground.results.interval import Interval
-from ground.results.job_costs import FixedPart, JobCosts, JobCpu, JobRow, JobTotal, StallRow
+from ground.results.job_costs import FixedPart, JobCosts, JobCpu, JobDevice, JobRow, JobTotal, StallRow
 from ground.results.jobs import Job, RunJobs, Stall, job_order
 from ground.results.record import Window
+from ground.results.requests import NOTHING, Request, Requests
 from ioflame.analysis.quantiles import t_quantile
 
 # The parts of a job in its samples: what the engine's own account covers, its last steps, deleting files after it.
@@ -20,6 +23,14 @@ PARTS = 3
 _MIB = 1 << 20
 # Fewer jobs determine no line.
 _FEWEST = 10
+# Least share of its CPU that a thread of jobs spends within them: the rest is picking jobs.
+_IN_JOBS = 0.9
+
+# From begin until before end (CLOCK_MONOTONIC, ns), the threads of the log that are in a job then.
+Activity = list[tuple[int, int, frozenset[int]]]
+# Operations as `Requests.operations` has them, and the columns of a row.
+_COLUMNS = {"read": ("reads", "read_bytes", "read_ns"), "write": ("writes", "write_bytes", "write_ns")}
+_DISCARD = "discard"
 
 
 @dataclass(frozen=True)
@@ -213,3 +224,86 @@ def _differ(values: Sequence[float]) -> bool:
     """Whether the upper quartile is above 1.5 times the lower: jobs of one size determine no line."""
     ordered = sorted(values)
     return ordered[3 * len(ordered) // 4] > 1.5 * ordered[len(ordered) // 4]
+
+
+def unknown_threads(jobs: Sequence[Job]) -> set[int]:
+    """Threads that ran jobs, and are in the log by their pthread_t."""
+    return {job.tid for job in jobs if job.kernel_tid is None}
+
+
+def activity(recorded: RunJobs, threads: Collection[int]) -> Activity:
+    """Stretches of time in which the same of these threads are in a job, or delete after one; none without any."""
+    edges: list[tuple[int, bool, int]] = []
+    for job in recorded.found.jobs:
+        if job.tid in threads and job.end is not None:
+            edges.append((recorded.monotonic_ns(job.begin), True, job.tid))
+            edges.append((recorded.monotonic_ns(job.deleted_until or job.end), False, job.tid))
+    found: Activity = []
+    running: dict[int, int] = {}
+    edges.sort()
+    for (at, begins, thread), (following, *_) in itertools.pairwise(edges):
+        running[thread] = running.get(thread, 0) + (1 if begins else -1)
+        busy = frozenset(one for one, count in running.items() if count > 0)
+        if busy and following > at:
+            found.append((at, following, busy))
+    return found
+
+
+def matched(
+    times: Activity, weights: Mapping[tuple[int, int], int], totals: Mapping[int, int], least: int
+) -> dict[int, int]:
+    """The kernel's ids by the log's threads: a pair of which each is the only one for the other.
+
+    weights: by kernel's thread and place in `times`; totals: of a kernel's thread, passed over below `least`
+    """
+    inside: dict[tuple[int, int], int] = {}
+    for (tid, place), weight in weights.items():
+        for thread in times[place][2]:
+            inside[thread, tid] = inside.get((thread, tid), 0) + weight
+    pairs = [(thread, tid) for (thread, tid), weight in inside.items()
+             if totals[tid] >= least and weight >= _IN_JOBS * totals[tid]]  # fmt: skip
+    threads, tids = [thread for thread, _ in pairs], [tid for _, tid in pairs]
+    return {thread: tid for thread, tid in pairs if threads.count(thread) == tids.count(tid) == 1}
+
+
+def job_requests(
+    recorded: RunJobs, told: Requests, rows: Iterable[Request], tids: Mapping[int, int]
+) -> list[JobDevice]:
+    """By kind and output level. tids: the kernel's thread ids by what the engine's log has"""
+    jobs = recorded.found.jobs
+    window = (told.start_ns, told.end_ns)
+    whole = {place for place, job in enumerate(jobs) if is_whole(recorded, job, window)}
+    sums: dict[tuple[str, int | None], dict[str, int]] = {}
+    for place in whole:
+        job = jobs[place]
+        own = sums.setdefault((job.kind, job.level), defaultdict(int))
+        own["jobs"] += 1
+        own["bytes_out"] += job.bytes_out
+    by_thread: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for tid, begin, end, group in job_intervals(recorded, tids):
+        by_thread[tid].append((begin, end, group // PARTS))
+    made = {name: place for place, job in enumerate(jobs) for name in job.made}
+    names = [file.path[0] if file.path else "" for file in told.files]
+    for row in rows:
+        sent = row.ended - row.device_ns - row.queue_ns
+        found = _of_thread(by_thread.get(told.threads[row.thread].tid, ()), sent)
+        if found is None and row.file != NOTHING:
+            found = made.get(names[row.file])
+        if found is None or found not in whole:
+            continue
+        own, operation = sums[jobs[found].kind, jobs[found].level], told.operations[row.operation]
+        if operation in _COLUMNS:
+            for column, value in zip(_COLUMNS[operation], (1, row.bytes, row.device_ns), strict=True):
+                own[column] += value
+        elif operation == _DISCARD:
+            own["discards"] += 1
+            own["discard_ns"] += row.device_ns
+    return [
+        JobDevice(kind, level, **sums[kind, level]) for kind, level in sorted(sums, key=lambda one: job_order(*one))
+    ]
+
+
+def _of_thread(intervals: list[tuple[int, int, int]] | tuple[()], moment: int) -> int | None:
+    """The job of a thread at a moment. intervals: begin, end and job, in order of time"""
+    at = bisect.bisect_right(intervals, moment, key=lambda one: one[0]) - 1
+    return intervals[at][2] if at >= 0 and moment < intervals[at][1] else None

@@ -1,20 +1,22 @@
-"""How sure the figures of a run are, from the seconds of its windows; and what a profile's weight is a part of."""
+"""How sure the figures of a run are, from the seconds of its windows: its metrics, and what each observer cost."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from ground.results.interval import Interval
 from ground.results.metrics import METRICS, MODE_COUNTER, few_reads, metrics_of, per_read, ratio_of, sums_of
-from ground.results.record import CUT, ProfileFacts, RunRecord, Window
+from ground.results.record import CUT, ObserverCost, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
 
 # Of a target cores have slices of their own: its seconds need not be counted.
 _SCATTERED = [
     name for name, one in METRICS.items() if one.part and (one.headline or per_read(name)) and name != "cores"
 ]
+# Of fewer seconds on either side no interval can be had.
+_FEWEST = 3
 
 
 def weight_by_time(profile: ProfileFacts, windows: Iterable[Window]) -> tuple[float | None, float | None]:
@@ -84,3 +86,39 @@ def metric_intervals(series: Iterable[Window], threads: int) -> dict[str, Interv
     slices = slice_columns(series, threads)
     found = {name: draws.interval() for name, draws in figures(Resamples([slices])).items()} if slices else {}
     return {name: interval for name, interval in found.items() if interval is not None}
+
+
+def observer_costs(windows: Sequence[Window], series: Sequence[Window]) -> list[ObserverCost]:
+    """QPS of each observed window over QPS of the plain windows before and after it, with a 95 % bootstrap interval.
+
+    windows: whole windows in order; series: their slices of about a second. Both sides are resampled by seconds (Efron
+    1979). The interval holds the seconds' scatter; how much two windows differ with nothing attached, the `null` row
+    shows. A window with fewer than 3 counted seconds on either side is left out.
+    """
+    costs = []
+    for place, window in enumerate(windows):
+        if window.kind in ("plain", "warm-up"):
+            continue
+        plain = [w for w in (*windows[max(place - 1, 0) : place], *windows[place + 1 : place + 2]) if w.kind == "plain"]
+        on = _rates(series, [window])
+        off = _rates(series, plain)
+        if min(len(on), len(off)) >= _FEWEST:
+            # Two sides, two seeds: their seconds have nothing in common.
+            within, beside = (Resamples([side], seed=seed).pooled(_qps) for seed, side in enumerate((on, off), start=1))
+            ratio = Draws.combined(lambda a, b: a / b, within, beside).interval(_FEWEST)
+            if ratio is not None:
+                costs.append(ObserverCost(window.kind, ratio))
+    return costs
+
+
+def _rates(series: Sequence[Window], windows: Sequence[Window]) -> list[dict[str, float]]:
+    """What each slice within the windows gained."""
+    return [
+        {"queries": s.counters.queries, "seconds": s.seconds}
+        for s in series
+        if s.counters.queries is not None and any(w.start_ns <= s.start_ns < w.end_ns for w in windows)
+    ]
+
+
+def _qps(totals: Mapping[str, float]) -> float:
+    return totals["queries"] / totals["seconds"]

@@ -16,13 +16,9 @@ from ground.errors import MeasurementError
 from ground.results.interval import Interval
 from ground.results.query_records import BLOCKED, PARTS, QueryRecord, Recorded, RecordFile, Span
 from ground.results.tail import KIND_OF_PART, KINDS, MOST_READS, P99, MixRow, Tail, TailGroup, TailRow, Threshold
-from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
-from ioflame.analysis.tail_beside import beside_rows
-from ioflame.analysis.tail_cpu import Undisturbed, cpu_rows
-from ioflame.analysis.tail_groups import Bounds
-from ioflame.analysis.tail_notes import notes_of
-from ioflame.analysis.tail_strip import strip_of
-from ioflame.analysis.worst_queries import worst_queries
+from ioflame.analysis.checks.tail import notes_of
+from ioflame.analysis.tail_detail import Undisturbed, beside_rows, cpu_rows, strip_of, worst_queries
+from ioflame.analysis.tail_groups import Bounds, Cuts, Row, Scored, ScoredGroups, Used
 
 BLOCK_NS = 250_000_000
 _Z = 1.96
@@ -40,20 +36,8 @@ _WORST = 10
 # What a read call that neither slept nor was sampled is called.
 _NO_STACK = "no stack: did not sleep"
 
-# A row's kind, and where: "" for kinds that have no place.
-Row = tuple[str, str]
-
 _KIND_OF_STATE = {"lock": "lock", "condition": "condition"}
 _ELSEWHERE: Row = ("sleep", "waits beyond the 16 that a record holds")
-
-
-@dataclass(frozen=True)
-class Used:
-    """A record with its weight, and its ns by row."""
-
-    record: QueryRecord
-    weight: float
-    rows: Mapping[Row, int]
 
 
 @dataclass(frozen=True)

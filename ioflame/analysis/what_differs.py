@@ -10,7 +10,7 @@ from ground.system.host import describe_host
 
 # What two runs must have in common for their figures to be compared (design, honesty rule 2): these, and the settings
 # of the engine. Its version need not be: to compare two is why there are two runs. Another event or unit bars what was
-# measured with it and no more, which `compare.instruments` says.
+# measured with it and no more, which `compare.runs` says.
 _MUST_AGREE = ("workload", "engine", "threads")
 _SETTING = "setting "
 _NO_SETTING = (

@@ -12,9 +12,9 @@ from collectors.counts import Count, QueryCount, command_count, prometheus_count
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.run import Run
 from ground.settings import FrontEnd, worded_for
-from ground.system.cpu_limit import limited_cpus
 from ground.system.groups import container_group, named_group
 from ground.system.held_process import process_number
+from ground.system.limits import limited_cpus
 from ground.system.process import Children, interruptible
 from ground.system.target import Target
 from ground.text.progress import Reporter
@@ -24,11 +24,10 @@ from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import measured, print_outcome
 from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY, Benchmark, running_benchmark
-from ioflame.measure.attach.conduct import LEAST_SECONDS, attach
 from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.measure.attach.job import AttachOptions, new_record, resolve
 from ioflame.measure.attach.redact import forget_abandoned
-from ioflame.measure.attach.watching import WHOLE, Part
+from ioflame.measure.attach.session import LEAST_SECONDS, WHOLE, Part, attach
 from workloads.registry import service_named, service_names
 
 _EXAMPLES = """examples:

@@ -41,7 +41,7 @@ from ioflame.measure.compare.own_commands import differing_between, workload_of
 from ioflame.measure.compare.resolve import resolve_arms
 from ioflame.measure.count.plan import PlannedCount, check_installed
 from ioflame.measure.options import profile_options
-from ioflame.measure.own_command.command_words import program_place
+from ioflame.measure.own_command.command_line import program_place
 from ioflame.measure.study import refuse_idle
 from ioflame.present.comparison_page import counts_beside, unwatched, write_comparison_page
 from ioflame.present.comparison_tables import tables_of

@@ -29,9 +29,8 @@ from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code, print_outcome, shown_command
 from ioflame.instruments import BY_DEFAULT
 from ioflame.measure.attach.job import AttachOptions, count_refused
-from ioflame.measure.own_command.added_words import added_words
-from ioflame.measure.own_command.command_words import StartedCommand, checked_command
-from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
+from ioflame.measure.own_command.command_line import StartedCommand, added_words, checked_command
+from ioflame.measure.own_command.runner import CommandOptions, CommandRunner
 from ioflame.present.rules_check import own_rules
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
@@ -109,7 +108,7 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
             command, added, report, arguments.duration, arguments.warm_up, arguments.whole, count, attach, lines,
             arguments.server,
         )  # fmt: skip
-        watched = WatchedCommand(options, home, plan, reporter)
+        watched = CommandRunner(options, home, plan, reporter)
         try:
             watched.start_and_watch()
         except KeyboardInterrupt:
@@ -180,7 +179,7 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
     )
 
 
-def _analyse(watched: WatchedCommand, home: CommandRun, reporter: Reporter) -> bool:
+def _analyse(watched: CommandRunner, home: CommandRun, reporter: Reporter) -> bool:
     """Once the command has ended, so that nothing of it is disturbed. Whether one of them failed."""
     failed = False
     for one in watched.runs:
@@ -194,7 +193,7 @@ def _analyse(watched: WatchedCommand, home: CommandRun, reporter: Reporter) -> b
     return failed
 
 
-def _print(watched: WatchedCommand, home: CommandRun, arguments: argparse.Namespace) -> int:
+def _print(watched: CommandRunner, home: CommandRun, arguments: argparse.Namespace) -> int:
     """One run as a profile is; several as a table. The worst of their exit codes."""
     if len(watched.runs) == 1:
         return print_outcome(watched.runs[0], arguments.verbose)
@@ -209,7 +208,7 @@ def _print(watched: WatchedCommand, home: CommandRun, arguments: argparse.Namesp
     return code
 
 
-def _tell_interrupted(watched: WatchedCommand, reporter: Reporter) -> None:
+def _tell_interrupted(watched: CommandRunner, reporter: Reporter) -> None:
     reporter.warn(
         "interrupted; nothing that the command started is left" + ("" if watched.runs else ", nothing was kept")
     )

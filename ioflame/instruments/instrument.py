@@ -27,7 +27,7 @@ from workloads.registry import Rules
 
 
 @dataclass
-class Watched:
+class ObserverContext:
     """What an observer may know of the run it watches.
 
     pids:   the processes; what can look at one alone looks at the first
@@ -55,6 +55,9 @@ class Watched:
     threshold_us: int | None = None
     force: bool = False
     query_symbol: str | None = None
+
+
+Watched = ObserverContext
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ class Instrument:
 
     name: str
     place: int
-    observer: Callable[[Watched], Observer]
+    observer: Callable[[ObserverContext], Observer]
     result: str = ""
     reads: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
     analyse: Callable[[Run, Rules], list[Check]] | None = None

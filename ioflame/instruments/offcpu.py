@@ -8,7 +8,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from ebpf.offcpu import off_cpu_observer
+from ebpf.backends import choose_backend
+from ebpf.observer import CoreObserver
 from folding.offcpu import fold_off_cpu, off_cpu_stacks
 from ground.errors import UsageError
 from ground.results.categories import Categories, read_categories
@@ -23,8 +24,7 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
 from ioflame.analysis.categories import categories_of, category_file
-from ioflame.analysis.serving_threads import serving_threads
-from ioflame.analysis.wall_clock import wall_clock
+from ioflame.analysis.wall_clock import serving_threads, wall_clock
 from ioflame.instruments.instrument import Alone, Flame, Instrument, Part, Watched
 from viz.flame.stacks import Stack
 from viz.page.run_view import Graph, Observed, Panel, by_state
@@ -270,3 +270,21 @@ INSTRUMENT = Instrument(
     by_default=True,
     one_process=True,
 )
+
+
+def off_cpu_observer(
+    children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None
+) -> CoreObserver:
+    """Stacks of a process's threads by time off the CPU: `out` is the JSON (`OffCpu`), `recording` the stacks.
+
+    HostError where the CO-RE programs do not run: bpftrace 0.17 loses kernel stacks, cannot show what a wait in a futex
+    is for, and knows nothing of threads that are blocked all the time.
+
+    waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
+    """
+    choose_backend("co-re", "offcpu")
+    arguments = ["--pid", str(pid), "--recording", str(recording)]
+    arguments += ["--waker"] if waker else []
+    arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
+    what = "eBPF on sched_switch and sched_waking: stacks by time off the CPU"
+    return CoreObserver("offcpu", what, children, arguments, out)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from collectors.pmp import Sampling
-from collectors.pmp_checks import pmp_checks
+from collectors.pmp import Sampling, pmp_checks
 from collectors.pmp_plan import PmpPlan
 from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp, pmp_profile

@@ -30,8 +30,7 @@ from ground.system.process import Children
 from ground.text.ranges import within
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of
-from ioflame.analysis.tail_beside import job_stretches
-from ioflame.analysis.tail_stacks import folded_time
+from ioflame.analysis.tail_detail import folded_time, job_stretches
 from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_queries
 from ioflame.instruments.offcpu import one_pid
 from viz.export.chrome_trace import chrome_trace

@@ -16,8 +16,7 @@ from ground.results.run import Run
 from ground.results.write_ladder import QUEUE, StallCause, WriteLadder, read_write_ladder
 from ground.system.observer import Observer
 from ground.system.process import Children
-from ioflame.analysis.write_cost import write_cost_checks
-from ioflame.analysis.write_stalls import stall_causes
+from ioflame.analysis.writes import stall_causes, write_cost_checks
 from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_returns
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel

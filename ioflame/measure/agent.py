@@ -30,7 +30,6 @@ from ground.system.process import Children, capture
 from ground.system.run_module import module_argv
 from ground.system.scratch import scratch_directory
 from ground.text.progress import Reporter
-from ioflame.measure.attach.conduct import recorded_share
 from ioflame.measure.attach.continuous import (
     RECENT_SECONDS,
     keep_recent,
@@ -39,6 +38,7 @@ from ioflame.measure.attach.continuous import (
     remove_old,
     tell_kept,
 )
+from ioflame.measure.attach.session import recorded_share
 from ioflame.store.add import add_to_store
 
 # What `ioflame attach` is asked for where the service does not say.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.checks import host_checks, perf_checks, queue_checks
-from collectors.libc_names import libc_names_check, own_libc
+from collectors.checks import host_checks, libc_names_check, own_libc, perf_checks, queue_checks
 from collectors.perf import Plan, plan_recording
 from ebpf.checks import ebpf_checks
 from ground.errors import HostError

@@ -22,13 +22,13 @@ from ground.results.run import Run, check_writable
 from ground.settings import Setting
 from ground.system.cpus import held_on
 from ground.system.host import disk_facts, host_facts
-from ground.system.memory_limit import limited_memory
+from ground.system.limits import limited_memory
 from ground.system.process import Children
 from ground.text.progress import Reporter, terminal_width
 from ground.text.units import format_bytes, format_count
 from ioflame import __version__
 from ioflame.instruments import INSTRUMENTS
-from ioflame.instruments.instrument import Watched
+from ioflame.instruments.instrument import ObserverContext
 from ioflame.measure.builds import build_of, readable_by_all
 from ioflame.measure.host_checks import profile_checks
 from ioflame.measure.options import ProfileOptions
@@ -98,11 +98,11 @@ class Planned:
         writes = self.engine.step(self.options.workload).changing
         return [name for name in self.collect if not (writes and INSTRUMENTS[name].not_writing)]
 
-    def watched(self, run: Run, children: Children, pid: int, plan: Plan) -> Watched:
-        """pid: of the engine; plan: as the trial after the warm-up left it"""
+    def observer_context(self, run: Run, children: Children, plan: Plan) -> ObserverContext:
+        """plan: as the trial after the warm-up left it"""
         symbols, options = self.engine.file("symbols.toml"), self.options
-        return Watched(
-            run, children, [pid], plan, device_of(self.db_dir), symbols, options.ladder_sample, self.db_dir,
+        return ObserverContext(
+            run, children, [run.record.pid], plan, device_of(self.db_dir), symbols, options.ladder_sample, self.db_dir,
             self.engine.name, threshold_us=options.threshold_us, force=options.tail == "force",
         )  # fmt: skip
 

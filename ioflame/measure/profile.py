@@ -1,8 +1,13 @@
-"""One workload process through its windows: warm-up, plain, observed, plain ...; everything it counted is kept."""
+"""One workload process through its windows: warm-up, plain, observed, plain ...; everything it counted is kept.
+
+An arm of a comparison is such a `Workload` too.
+"""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,16 +22,16 @@ from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
 from ground.results.roles import READER, WRITER, roles_of_threads
 from ground.results.run import Run
 from ground.settings import Setting
-from ground.system.memory_limit import limited_memory
+from ground.system.limits import limited_memory
 from ground.system.observer import QUIET_SECONDS
 from ground.system.page_cache import drop_files, drop_page_cache, keep_files
-from ground.system.process import Child, Children, captures
+from ground.system.process import Children, captures
 from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
-from ioflame.instruments.instrument import Watched
 from ioflame.measure.job import Job, describe_database, describe_tree
 from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.measure.recorded import commands_of, recorded
+from ioflame.measure.windows import PLAIN, run_windows
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from workloads.artifact import loaded_libraries
@@ -77,10 +82,9 @@ def measure(
     if job.options.allow_host_changes and not job.configuration.direct:
         drop_page_cache()
         record.database.page_cache = "dropped before the workload started"
-    lifetime = job.lifetime
     database.begin(job.options.workload)
-    log, report = run.path(job.engine.log_name), run.path(job.engine.report_name)
-    argv = job.command(seeds, report, job.asked_seconds)
+    workload = Workload(job, run, children, reporter)
+    argv = job.command(seeds, run.path(job.engine.report_name), job.asked_seconds)
     if job.options.memory_limit is not None:
         argv = [*children.within(limited_memory(job.options.memory_limit)), *argv]
         record.database.memory_limit = job.options.memory_limit
@@ -89,21 +93,16 @@ def measure(
     elif job.configuration.cached_by_engine and not job.configuration.direct and not job.options.allow_host_changes:
         # The engine's cache is then filled from memory: random reads of a cold disk would take as long as a warm-up.
         keep_files(job.db_dir.glob(job.engine.about.data_files))
-    child = children.start(f"{job.engine.about.client} {job.options.workload}", argv, stdout=log)
-    queries = query_report(job, report, log)
-    schedule = Schedule(child, device_of(job.db_dir), queries, lifetime, log, reporter, roles_of(job))
-    began = clock_pair()
+    workload.start(argv, job.lifetime)
     try:
-        _run_windows(job, schedule, child, run, children, reporter)
+        _measure_windows(workload)
     finally:
-        record.roles = schedule.threads_by_role()
-        record.report_start_ns = queries.started_ns
-        run.save_windows(schedule.windows(), schedule.series())
+        workload.keep()
 
     def end() -> None:
-        _end(job, child, run, reporter)
+        _end(workload, reporter)
         if step.changing:
-            note_jobs(run, job.engine, job.db_dir, began)
+            note_jobs(run, job.engine, job.db_dir, workload.began)
         record.database.levels_after = describe_tree(_tree_after(job, database, run, children, reporter))
         record.seeds = list(database.seeds)
         run.save()
@@ -115,31 +114,6 @@ def measure(
         Command(ANALYSIS, one.argv, one.pid, one.started, one.ended, f"exit code {one.returncode}") for one in helpers
     ]
     run.save()
-
-
-def query_report(job: Job, report: Path, log: Path) -> QueryReport:
-    """What counts the queries of a job; the operations of a writer beside them are none."""
-    engine = job.engine
-    if not engine.step(job.options.workload).write_rate or engine.by_our_client:
-        return QueryReport(report, engine.parse_report)
-
-    def writer() -> list[tuple[float, int]]:
-        return engine.thread_totals(log.read_text(encoding="utf-8", errors="replace")).get(0, [])
-
-    return QueryReportWithWriter(report, engine.parse_report, writer)
-
-
-def roles_of(job: Job) -> Roles | None:
-    """How the roles of its threads are known; None where nothing writes and all CPU is the queries'."""
-    step = job.engine.step(job.options.workload)
-    if not step.changing:
-        return None
-    if job.engine.by_our_client:
-        named = {**job.engine.about.background_threads, "reader ": READER, "writer ": WRITER}
-        return roles_of_threads(named, 0, with_writer=False, writes=step.writes)
-    return roles_of_threads(
-        job.engine.about.background_threads, job.options.threads, with_writer=bool(step.write_rate), writes=step.writes
-    )
 
 
 def _tree_after(job: Job, database: Database, run: Run, children: Children, reporter: Reporter) -> Tree:
@@ -189,9 +163,9 @@ def _refuse_wrong_tree(job: Job, record: RunRecord, levels: int) -> None:
         )
 
 
-def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
+def _end(workload: Workload, reporter: Reporter) -> None:
     """Lets the engine end with its closing line: how many of the keys it found."""
-    record = run.record
+    job, run, child = workload.job, workload.run, workload.child
     # The time that a shorter warm-up has left; a client that uses no CPU is not waited for.
     grace = job.scale.warmup + 60
     with reporter.stage(f"wait for {job.engine.about.client} to exit"):
@@ -202,66 +176,143 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
     log = run.path(job.engine.log_name)
     result = job.engine.parse_result(log.read_text(encoding="utf-8", errors="replace"), job.options.workload)
     if result is not None:
-        record.engine_result = {n: float(v) for n, v in vars(result).items() if v is not None}
-    record.missing.clear()
+        run.record.engine_result = {n: float(v) for n, v in vars(result).items() if v is not None}
+    run.record.missing.clear()
     run.save()
 
 
-def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children: Children, reporter: Reporter) -> None:
-    plan, watching = job.plan, job.watching
-    missing = run.record.missing
+def _measure_windows(workload: Workload) -> None:
+    job, record = workload.job, workload.run.record
     for name in job.collect:
         refused = INSTRUMENTS[name].not_writing
-        if name not in watching and refused is not None:
-            run.record.unobserved.append(Unobserved(name, refused.why, refused.mend, job.is_asked(name)))
+        if name not in job.watching and refused is not None:
+            record.unobserved.append(Unobserved(name, refused.why, refused.mend, job.is_asked(name)))
+    record.missing[:] = [f"warm-up, plain and {', '.join(job.watching)} windows"]
+    workload.wait_until_reading()
+    workload.warm_up()
+    run_windows(workload, job.watching, _windows_of(job))
+    record.missing[:] = ["the engine's closing line: how many keys it found"]
+    workload.schedule.finish()
 
-    def trial() -> None:
-        nonlocal plan
-        if job.options.callgraph == "auto" and "perf" in job.collect:
-            plan = choose_callgraph(plan, pid, run, children, reporter)
 
-    missing[:] = [f"warm-up, plain and {', '.join(watching)} windows"]
-    run.record.pid = pid = schedule.wait_until_reading()
-    run.record.tools |= loaded_libraries(pid, job.build)
-    # A cache larger than the data is never filled twice over: only the rate of queries can tell.
-    to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
-    schedule.warm_up(job.scale.warmup, to_fill, trial)
-    missing[:] = [f"plain and {', '.join(watching)} windows"]
-    schedule.plain(job.duration)
-    for place, name in enumerate(watching):
-        later = [f"the {other} window" for other in watching[place + 1 :]]
-        missing[:] = [f"the {name} window", *later]
-        # Its recording may fill the disk.
-        run.save_windows(schedule.windows(), schedule.series())
-        _observe(name, job, child, job.watched(run, children, pid, plan), schedule)
-        missing[:] = [f"the plain window after the {name} window", *later]
-        if later:
-            schedule.plain(job.duration)
+def _windows_of(job: Job) -> Iterator[tuple[str, float]]:
+    yield PLAIN, job.duration
+    for name in job.watching:
+        yield name, job.seconds_of(name)
+        # The last one has what others left of the time.
+        yield PLAIN, math.inf if name == job.watching[-1] else job.duration
+
+
+class Workload:
+    """The engine's client as it runs (a `WindowTarget`). Its end within a window is an error.
+
+    run:      gets what is measured; children: that it is started in
+    schedule: its windows; began: clocks before the first
+    """
+
+    ended = False
+
+    def __init__(self, job: Job, run: Run, children: Children, reporter: Reporter) -> None:
+        self.job, self.run = job, run
+        self._children, self._reporter = children, reporter
+        self._plan = job.plan
+
+    def start(self, argv: Sequence[str], lifetime: float, environment: Mapping[str, str] | None = None) -> None:
+        """lifetime: seconds of queries that `argv` asks for, stopped time included"""
+        job, run = self.job, self.run
+        self.began = clock_pair()
+        log, report = run.path(job.engine.log_name), run.path(job.engine.report_name)
+        name = f"{job.engine.about.client} {job.options.workload}"
+        self.child = self._children.start(name, argv, stdout=log, environment=environment)
+        self._queries = _query_report(job, report, log)
+        self.schedule = Schedule(
+            self.child, device_of(job.db_dir), self._queries, lifetime, log, self._reporter, _roles_of(job)
+        )
+
+    def wait_until_reading(self) -> None:
+        """Returns when it sends queries."""
+        record = self.run.record
+        record.pid = self.schedule.wait_until_reading()
+        record.tools |= loaded_libraries(record.pid, self.job.build)
+
+    def warm_up(self) -> None:
+        """Until its cache is full and QPS is flat, or the scale's bound; then a trial of how its stacks are recorded,
+        where that is not given."""
+        job = self.job
+
+        def trial() -> None:
+            if "perf" in job.collect and job.options.callgraph == "auto":
+                self._plan = self._choose_callgraph()
+
+        # A cache larger than the data is never filled twice over: only the rate of queries can tell.
+        to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
+        self.schedule.warm_up(job.scale.warmup, to_fill, trial)
+
+    def plain(self, seconds: float) -> None:
+        """A window with nothing attached; of infinite length: until it sends no more queries."""
+        if math.isfinite(seconds):
+            self.schedule.plain(seconds)
         else:
-            schedule.last_plain()
-    missing[:] = ["the engine's closing line: how many keys it found"]
-    schedule.finish()
+            self.schedule.last_plain()
+
+    def observe(self, name: str, seconds: float, *, optional: bool = False) -> None:
+        """A window of this instrument. If it fails and the workload does not, the others continue.
+
+        optional: they are worth something even without an instrument that every profile needs
+        """
+        self.keep()  # the recording may fill the disk
+        context = self.job.observer_context(self.run, self._children, self._plan)
+        try:
+            self.schedule.observed(INSTRUMENTS[name].observer(replace(context, seconds=seconds)), seconds)
+        except IoflameError as error:
+            if not self.child.running or (INSTRUMENTS[name].needed and not optional):
+                raise
+            asked = optional or self.job.is_asked(name)
+            self.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
+
+    def keep(self) -> None:
+        """Keeps in the run what was measured so far."""
+        record = self.run.record
+        record.roles = self.schedule.threads_by_role()
+        record.report_start_ns = self._queries.started_ns
+        self.run.save_windows(self.schedule.windows(), self.schedule.series())
+
+    def _choose_callgraph(self) -> Plan:
+        """Frame pointers where a trial shows that they reach the thread's start, DWARF otherwise."""
+        plan, pid, trial = self._plan, self.run.record.pid, self.run.path("trial")
+        trial.mkdir()
+        recording = trial / Files.PERF_DATA
+        record_for(self._children, replace(plan, beside=()), pid, recording, _TRIAL_SECONDS, self._reporter)
+        stats = fold(recording, trial, [pid]).statistics
+        share = stats.incomplete_weight / stats.weight if stats.weight else 0.0
+        seen = (
+            f"a trial of {_TRIAL_SECONDS:.0f} s left {share:.1%} of the weight in incomplete stacks with frame pointers"
+        )
+        if share > _INCOMPLETE_LIMIT:
+            return with_dwarf(plan, f"{seen}: DWARF unwinding instead")
+        return replace(plan, why=(*plan.why, seen))
 
 
-def _observe(name: str, job: Job, child: Child, watched: Watched, schedule: Schedule) -> None:
-    """The window of one observer. If it fails and the workload does not, the rest of the run continues."""
-    try:
-        seconds = job.seconds_of(name)
-        schedule.observed(INSTRUMENTS[name].observer(replace(watched, seconds=seconds)), seconds)
-    except IoflameError as error:
-        if INSTRUMENTS[name].needed or not child.running:
-            raise
-        watched.run.record.unobserved.append(Unobserved(name, error.what, error.mend, job.is_asked(name)))
+def _query_report(job: Job, report: Path, log: Path) -> QueryReport:
+    """What counts the queries of a job; the operations of a writer beside them are none."""
+    engine = job.engine
+    if not engine.step(job.options.workload).write_rate or engine.by_our_client:
+        return QueryReport(report, engine.parse_report)
+
+    def writer() -> list[tuple[float, int]]:
+        return engine.thread_totals(log.read_text(encoding="utf-8", errors="replace")).get(0, [])
+
+    return QueryReportWithWriter(report, engine.parse_report, writer)
 
 
-def choose_callgraph(plan: Plan, pid: int, run: Run, children: Children, reporter: Reporter) -> Plan:
-    """Frame pointers where a trial shows that they reach the thread's start, DWARF otherwise."""
-    trial = run.path("trial")
-    trial.mkdir()
-    record_for(children, replace(plan, beside=()), pid, trial / Files.PERF_DATA, _TRIAL_SECONDS, reporter)
-    stats = fold(trial / Files.PERF_DATA, trial, [pid]).statistics
-    share = stats.incomplete_weight / stats.weight if stats.weight else 0.0
-    seen = f"a trial of {_TRIAL_SECONDS:.0f} s left {share:.1%} of the weight in incomplete stacks with frame pointers"
-    if share > _INCOMPLETE_LIMIT:
-        return with_dwarf(plan, f"{seen}: DWARF unwinding instead")
-    return replace(plan, why=(*plan.why, seen))
+def _roles_of(job: Job) -> Roles | None:
+    """How the roles of its threads are known; None where nothing writes and all CPU is the queries'."""
+    step = job.engine.step(job.options.workload)
+    if not step.changing:
+        return None
+    if job.engine.by_our_client:
+        named = {**job.engine.about.background_threads, "reader ": READER, "writer ": WRITER}
+        return roles_of_threads(named, 0, with_writer=False, writes=step.writes)
+    return roles_of_threads(
+        job.engine.about.background_threads, job.options.threads, with_writer=bool(step.write_rate), writes=step.writes
+    )

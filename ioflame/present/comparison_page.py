@@ -10,7 +10,7 @@ from ground.results.comparison import ComparisonRun
 from ground.results.frame_differences import FrameDifferences
 from ground.results.run import open_run, read_or_none
 from ground.results.verdicts import Verdicts
-from ioflame.analysis.compare.instruments import comparability
+from ioflame.analysis.compare.runs import comparability
 from ioflame.present.counted import Shown, write_pages
 from ioflame.present.frames import profile_runs
 from viz.page.compare import ComparisonView, render_comparison

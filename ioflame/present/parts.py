@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from ground.errors import UsageError
-from ground.results.categories import Categories, knows_little, read_categories, views_in
+from ground.results.categories import Categories, knows_little, read_categories, read_operations, views_in
 from ground.results.checks import render_checks
 from ground.results.event_group import read_event_group
 from ground.results.files import Files
@@ -15,7 +15,6 @@ from ground.results.io_latency import read_io_latency
 from ground.results.job_costs import read_job_costs
 from ground.results.ladder import read_ladder
 from ground.results.metrics import cpu_profiled
-from ground.results.operations import read_operations
 from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run, read_or_none
 from ground.settings import Setting

@@ -8,21 +8,20 @@ from pathlib import Path
 from folding.frames import compare_frames
 from folding.stackfold import categorised_profile
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError
-from ground.results.categories import Categories, read_categories, telling_view
+from ground.results.categories import Categories, read_categories, read_operations, telling_view
 from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.job_costs import read_job_costs
 from ground.results.jobs import read_run_jobs
 from ground.results.metrics import cpu_profiled
-from ground.results.operations import read_operations
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW, query_role
 from ground.results.run import Run, open_run, read_or_none
 from ground.system.atomic_files import read_whole
 from ground.system.scratch import scratch_directory
 from ioflame.analysis.categories import categories_of, category_file, costed
-from ioflame.analysis.compare.instruments import apart
+from ioflame.analysis.compare.runs import apart
 from ioflame.present.frames import profile_runs
 from ioflame.present.observed import read_observed
 from ioflame.stages.queries import queries_each_second, writes_each_second

@@ -17,7 +17,7 @@ from ground.results.run import Run, read_or_none
 from ground.system.atomic_files import write_whole
 from ground.system.host import describe_host
 from ground.text.progress import Reporter
-from ioflame.analysis.operations import OPERATIONS_VIEW
+from ioflame.analysis.categories import OPERATIONS_VIEW
 from ioflame.instruments import INSTRUMENTS
 from ioflame.present.parts import latency
 from ioflame.present.report import write_report

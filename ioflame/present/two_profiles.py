@@ -13,7 +13,7 @@ from ground.results.files import Files
 from ground.results.frame_differences import FrameDifferences
 from ground.results.run import open_run
 from ground.system.scratch import scratch_directory
-from ioflame.analysis.compare.instruments import apart
+from ioflame.analysis.compare.runs import apart
 from ioflame.analysis.what_differs import said
 from ioflame.present.frames import profile_runs
 from ioflame.present.stacks import fold_source, read_source

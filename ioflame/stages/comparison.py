@@ -21,10 +21,9 @@ from ground.results.verdicts import VERDICT, ArmVerdict, Verdicts
 from ground.system.atomic_files import write_json
 from ioflame.analysis.compare.accounts import account_changes
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
-from ioflame.analysis.compare.figures import ArmWindow, BlockLogs
+from ioflame.analysis.compare.figures import ArmWindow, BlockLogs, of_the_process
 from ioflame.analysis.compare.figures import Session as Windows
 from ioflame.analysis.compare.nested import difference, sums_of
-from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.compare.planning import plan_table
 from ioflame.analysis.compare.verdict import (
     ArmsCompared,
@@ -35,10 +34,9 @@ from ioflame.analysis.compare.verdict import (
     compare,
     decide,
 )
-from ioflame.analysis.counted_verdicts import against
+from ioflame.analysis.counted_verdicts import against, which_to_believe
 from ioflame.analysis.metric_intervals import slice_columns
-from ioflame.analysis.serving_threads import serving_threads
-from ioflame.analysis.time_and_counts import which_to_believe
+from ioflame.analysis.wall_clock import serving_threads
 
 # Of QPS on a shared disk that is neither quiet nor bad: 6 % a block, 1 % from session to session.
 ASSUMED = Variances(0.01, 0.06, 0.06)

@@ -22,9 +22,17 @@ from ground.results.roles import READER, WRITES_VIEW, query_role
 from ground.results.run import Run
 from ground.system.atomic_files import write_json, write_whole
 from ground.system.scratch import scratch_directory
-from ioflame.analysis.job_requests import job_requests
-from ioflame.analysis.job_threads import activity, matched, unknown_threads
-from ioflame.analysis.jobs import AFTER, PARTS, JobSamples, job_costs, job_intervals
+from ioflame.analysis.jobs import (
+    AFTER,
+    PARTS,
+    JobSamples,
+    activity,
+    job_costs,
+    job_intervals,
+    job_requests,
+    matched,
+    unknown_threads,
+)
 from ioflame.stages.rules import rules_of
 
 _OWNER = "owner"

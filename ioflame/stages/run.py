@@ -12,14 +12,13 @@ from typing import Literal
 from collectors.perf import recorded_events
 from folding.stackfold import fold
 from ground.errors import MeasurementError
-from ground.results.categories import Categories
+from ground.results.categories import Categories, Operation
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.findings import Finding, Findings
 from ground.results.ladder import read_ladder
 from ground.results.metrics import cpu_profiled, metrics_of
 from ground.results.off_cpu import read_off_cpu
-from ground.results.operations import Operation
 from ground.results.profile import EventCheck, Folded, read_profile
 from ground.results.record import ProfileFacts, Window
 from ground.results.roles import WRITES_VIEW, query_role
@@ -27,21 +26,18 @@ from ground.results.run import Run, read_or_none
 from ground.settings import FrontEnd, Setting, worded_for
 from ground.system.atomic_files import write_json
 from ground.text.progress import Reporter
-from ioflame.analysis.categories import categories_of, category_file
+from ioflame.analysis.categories import categories_of, category_file, operations_of
+from ioflame.analysis.checks.run import run_checks
 from ioflame.analysis.checks.stolen_time import stolen_checks, stolen_of
 from ioflame.analysis.checks.target import rules_check
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
-from ioflame.analysis.checks.whole_run import run_checks
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.findings import Waits, findings, read_rules
-from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
-from ioflame.analysis.observer_costs import observer_costs
-from ioflame.analysis.operations import operations_of
-from ioflame.analysis.serving_threads import serving_threads
-from ioflame.stages.accounts import note_accounts
+from ioflame.analysis.metric_intervals import intervals_of, observer_costs, weight_by_time
+from ioflame.analysis.wall_clock import serving_threads
 from ioflame.stages.event_group import analyse_group
 from ioflame.stages.jobs import analyse_jobs
-from ioflame.stages.observed import analyse_observed
+from ioflame.stages.observed import analyse_observed, note_accounts
 from ioflame.stages.queries import queries_each_second
 from ioflame.stages.rules import rules_of
 from workloads.engine import Engine

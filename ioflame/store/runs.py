@@ -27,7 +27,7 @@ from ground.results.store.database import RunTables
 from ground.results.store.ids import FrameTable
 from ground.results.verdicts import VERDICT, Verdicts
 from ground.system.atomic_files import file_sha256, read_json, read_whole
-from ioflame.analysis.compare.own_reads import of_the_process
+from ioflame.analysis.compare.figures import of_the_process
 from ioflame.instruments import INSTRUMENTS
 from ioflame.stages.run import of_queries
 from workloads.cells import COMMAND

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collectors.checks import queue_check
-from collectors.pmp_checks import pmp_checks
+from collectors.pmp import pmp_checks
 from ground.results.checks import Verdict
 from ground.results.off_cpu import StateTotal
 from ground.results.pmp import Durations, Lacking, Tally

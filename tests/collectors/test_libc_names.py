@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.libc_names import libc_names_check, own_libc
+from collectors.checks import libc_names_check, own_libc
 from ground.results.checks import Verdict
 from tests.programs import compiled
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.activity import Moment, between, moment
 from collectors.counters import ProcessProbe, Snapshot, device_of
 from collectors.gdb_stacks import frame_name, stacks_by_thread
 from collectors.mapped_files import MappedFiles
 from collectors.perf import Plan, core_kinds, plan_recording, with_dwarf
+from collectors.pmp import Moment, between, moment
 from collectors.pmp_gdb import Gdb, gdb_argv
 from collectors.pmp_plan import PmpPlan
 from collectors.stack_pages import touch_stacks

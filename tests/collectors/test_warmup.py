@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.warmup import what_is_missing
+from collectors.schedule import what_is_missing
 
 CACHE = 16 << 20
 FLAT = [100, 9000, 9100, 9050]

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.pmp import Sampling
-from collectors.pmp_checks import pmp_checks
+from collectors.pmp import Sampling, pmp_checks
 from collectors.pmp_plan import PmpPlan
 from ebpf.runqlat import run_queue_observer
 from ground.results.checks import Verdict

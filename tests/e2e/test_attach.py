@@ -15,10 +15,9 @@ import pytest
 
 from folding.stackfold import fold
 from ground.errors import UsageError
-from ground.results.categories import read_categories
+from ground.results.categories import read_categories, read_operations
 from ground.results.files import Files
 from ground.results.off_cpu import read_off_cpu
-from ground.results.operations import read_operations
 from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ground.system.descendants import descendants

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ground.results.categories import read_categories
+from ground.results.categories import read_categories, read_operations
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
-from ground.results.operations import read_operations
 from ground.results.profile import read_profile
 from ground.results.run import Run, open_run
 from ground.system.descendants import descendants

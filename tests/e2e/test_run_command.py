@@ -19,11 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from ground.results.categories import read_categories
+from ground.results.categories import read_categories, read_operations
 from ground.results.checks import Verdict
 from ground.results.command_run import CommandRun
 from ground.results.files import Files
-from ground.results.operations import read_operations
 from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.commands import attached, measured, script, service

@@ -11,7 +11,7 @@ import pytest
 from ebpf.writes import WritesRequest
 from ground.errors import IoflameError, MeasurementError
 from ground.results.write_ladder import FOLLOWERS, WriteLadder, WriteRole, stage_sum
-from ioflame.analysis.write_cost import write_cost
+from ioflame.analysis.writes import write_cost
 from tests.ebpf.conftest import StartWriter
 from tests.ebpf.windows import nothing_at_all
 from tests.ebpf.writers import Load, calls, counts_of, follow, followed, writing_client

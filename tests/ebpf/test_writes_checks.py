@@ -15,7 +15,7 @@ from ground.results.probes import Trap
 from ground.results.write_ladder import WriteHalf, WriteLadder, WriteTurn, read_write_ladder
 from ground.system.atomic_files import write_json
 from ground.system.process import Children
-from ioflame.analysis.write_cost import write_cost, write_cost_checks
+from ioflame.analysis.writes import write_cost, write_cost_checks
 from tests.viz.observers import write_ladder
 from viz.page.writes import writes_panel
 from viz.tables.writes import first_sentence, write_groups, write_rows, writes_section

@@ -15,8 +15,8 @@ from ground.results.run import Run, open_run
 from ground.system.atomic_files import write_json
 from ioflame.analysis.compare.verdict import Costs, VerdictRule
 from ioflame.analysis.jobs import job_costs
-from ioflame.stages.accounts import note_accounts
 from ioflame.stages.comparison import accounts_of, observed_decisions, verdicts_of
+from ioflame.stages.observed import note_accounts
 from tests import background_jobs
 from tests.ioflame.store.stored import made_comparison
 from tests.records import run_record, window

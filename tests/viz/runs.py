@@ -13,7 +13,7 @@ from ground.results.interval import Interval
 from ground.results.metrics import cpu_profiled
 from ground.results.record import RunRecord, Window
 from ioflame.analysis.categories import costed
-from ioflame.analysis.compare.instruments import apart
+from ioflame.analysis.compare.runs import apart
 from tests.records import profile_facts, window
 from tests.viz.samples import CATEGORIES, stacks
 from viz.flame.stacks import Stack

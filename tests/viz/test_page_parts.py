@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-from ground.results.categories import Category
+from ground.results.categories import Category, Operation
 from ground.results.checks import Check, Verdict
 from ground.results.frame_differences import (
     FrameDifferences,
@@ -24,7 +24,6 @@ from ground.results.frame_differences import (
     Totals,
 )  # fmt: skip
 from ground.results.interval import Interval
-from ground.results.operations import Operation
 from ground.results.record import ObserverCost, Target, Unobserved
 from ground.results.verdicts import Apart, Comparability
 from tests.viz import observers

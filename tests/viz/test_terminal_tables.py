@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import replace
 
-from ground.results.categories import Categories, Category
+from ground.results.categories import Categories, Category, Operation
 from ground.results.cells import CellOutcome, CellsRecord
 from ground.results.differences import (
     Budget,
@@ -21,7 +21,6 @@ from ground.results.differences import (
 )  # fmt: skip
 from ground.results.fleet import Away, FleetChange, FleetPart, Watch
 from ground.results.interval import Interval
-from ground.results.operations import Operation
 from ground.results.record import RoleCounters, Target
 from ground.results.verdicts import ArmVerdict, ComparedRuns, Verdicts
 from tests.records import window

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from ground.results.carried import carried
 from ground.results.categories import Category
 from ground.results.files import Files
 from ground.results.ladder import PARTS, PLACES, Ladder, QueryParts, queries_of
+from ground.results.metrics import carried
 from ground.results.off_cpu import WallClock
 from ground.results.record import RunRecord
 from ground.results.states import STATES

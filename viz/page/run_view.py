@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
-from ground.results.categories import Categories
+from ground.results.categories import Categories, Operation
 from ground.results.event_group import EventGroup
 from ground.results.findings import Finding
 from ground.results.frame_differences import FrameDifferences
@@ -16,7 +16,6 @@ from ground.results.job_costs import JobCosts
 from ground.results.jobs import RunJobs
 from ground.results.metrics import cpu_profiled
 from ground.results.off_cpu import OffStack
-from ground.results.operations import Operation
 from ground.results.record import RunRecord, Window
 from viz.flame.stacks import Stack
 from viz.printable import printable

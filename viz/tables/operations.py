@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ground.results.operations import Operation
+from ground.results.categories import Operation
 from ground.text.tsv import Row
 from viz.printable import printable
 from viz.table import ABOUT, COUNT, PERCENT_2, WORDS, Block, Column, Records, Section, Table, fixed, tsv_only

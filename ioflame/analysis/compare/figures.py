@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ground.results.metrics import DECIDING, Metric
+from ground.results.record import Window
 
 # They keep the level that the plan was made for, and so does rx.lat, which is threads / qps. The rest are looked at
 # because they are there: of these, what chance alone gives is taken out.
@@ -102,3 +103,21 @@ def _logs(block: Sequence[ArmWindow], metric: Metric, figure: str, arm: str) -> 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+def of_the_process(window: Window) -> Window:
+    """The window with the process's part of the device's reads, by bytes: requests of others are taken to be as large.
+
+    What a request took (io.lat, reqsz) stays that of all requests.
+    """
+    counters = window.counters
+    part = counters.own_part
+    if part == 1:
+        return window
+    own = replace(
+        counters,
+        storage_reads=round(counters.storage_reads * part),
+        storage_read_bytes=round(counters.storage_read_bytes * part),
+        storage_read_ms=round(counters.storage_read_ms * part),
+    )
+    return replace(window, counters=own)

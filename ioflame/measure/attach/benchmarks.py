@@ -14,7 +14,7 @@ from ground.results.record import RunRecord
 from ground.results.roles import WRITER, client_roles
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import named_fields
-from ioflame.measure.attach.watching import WHOLE, Part
+from ioflame.measure.attach.session import WHOLE, Part
 from workloads.engines.rocksdb.command_line import CLIENT, FUNCTIONS, BenchCommand, bench_command
 from workloads.registry import DEFAULT_ENGINE, engine_named
 

@@ -30,7 +30,7 @@ from ground.system.target import Target
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from ioflame import __version__
-from ioflame.analysis.operations import OPERATIONS_VIEW
+from ioflame.analysis.categories import OPERATIONS_VIEW
 from ioflame.present.rules_check import own_rules
 from workloads.registry import DEFAULT_ENGINE, service_named, service_names, service_rules
 from workloads.service import Service

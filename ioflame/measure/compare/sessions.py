@@ -116,7 +116,7 @@ class SessionRun:
         made = ArmProcess(replace(arm, job=job), run, process, children)
         with self._named(name), setup.reporter.stage(f"session {self.session.number}: start {name} and warm it up"):
             seeds = setup.placed.seeds.take_seeds(job.options.workload, job.options.threads)
-            made.start(seeds, setup.placed.trees[name], self._lifetime(job.scale.warmup))
+            made.begin(seeds, setup.placed.trees[name], self._lifetime(job.scale.warmup))
             self.started.append(made)
             made.warm_up()
         return made
@@ -133,9 +133,9 @@ class SessionRun:
         process.record_stacks_by(self.setup.callgraph)
         what = f"session {self.session.number}: profile {process.arm.name}: {', '.join(plan.collect)}"
         with self._named(process.arm.name), self.setup.reporter.stage(what, len(plan.collect) * plan.profile_seconds):
-            process.rest(plan.dropped_seconds)
+            process.schedule.rest(plan.dropped_seconds)
             for observer in plan.collect:
-                process.observe(observer, plan.profile_seconds)
+                process.observe(observer, plan.profile_seconds, optional=True)
 
     @contextlib.contextmanager
     def _named(self, arm: str) -> Iterator[None]:
@@ -158,12 +158,12 @@ class _Frozen(SessionRun):
         alive: dict[str, ArmProcess] = {}
         for name in self.order.start:
             alive[name] = self.start(name, children)
-            alive[name].hold()
+            alive[name].schedule.hold()
 
         def measured(order: tuple[str, ...], block: Block) -> None:
             for position, name in enumerate(order):
                 with self._named(name), self._running(alive[name]):
-                    alive[name].rest(self.setup.plan.dropped_seconds)
+                    alive[name].schedule.rest(self.setup.plan.dropped_seconds)
                     block.windows.append(alive[name].window(position, self.setup.plan.window_seconds))
 
         self.blocks(measured)
@@ -172,14 +172,14 @@ class _Frozen(SessionRun):
                 self.profile(alive[name])
         for name in self.order.start:
             with self._named(name):
-                alive[name].go_on()
+                alive[name].schedule.go_on()
                 alive[name].finish()
 
     @contextlib.contextmanager
     def _running(self, process: ArmProcess) -> Iterator[None]:
-        process.go_on()
+        process.schedule.go_on()
         yield
-        process.hold()
+        process.schedule.hold()
 
 
 class _OneByOne(SessionRun):
@@ -218,10 +218,10 @@ class _Duet(SessionRun):
         for name in self.order.start:
             others = [alive[other] for other in self.order.start if other != name]
             for other in others:
-                other.hold()
+                other.schedule.hold()
             self.profile(alive[name])
             for other in others:
-                other.go_on()
+                other.schedule.go_on()
         for name in self.order.start:
             with self._named(name):
                 alive[name].finish()
@@ -232,7 +232,7 @@ class _Duet(SessionRun):
 
         def window(process: ArmProcess, position: int) -> BlockWindow:
             with self._named(process.arm.name):
-                process.rest(plan.dropped_seconds)
+                process.schedule.rest(plan.dropped_seconds)
                 return process.window(position, plan.window_seconds)
 
         with ThreadPoolExecutor(len(pair)) as pool:

@@ -18,7 +18,7 @@ from ground.text.units import format_bytes, format_count, format_seconds
 from ioflame.measure.builds import readable_by_all
 from ioflame.measure.job import Job, cache_of
 from ioflame.measure.options import ProfileOptions
-from ioflame.measure.own_command.command_words import checked_command
+from ioflame.measure.own_command.command_line import checked_command
 from workloads.artifact import artifact_facts
 from workloads.build import EngineBuild
 from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale

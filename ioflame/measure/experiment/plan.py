@@ -14,7 +14,7 @@ from folding.stackfold import stackfold_binary
 from ground.errors import HostError, RefusedError, UsageError
 from ground.results.run import check_writable
 from ground.settings import Setting
-from ground.system.memory_limit import limited_memory
+from ground.system.limits import limited_memory
 from ground.system.process import tool_path
 from ground.text.progress import Reporter
 from ground.text.units import format_bytes
@@ -23,7 +23,7 @@ from ioflame.measure.builds import named_builds
 from ioflame.measure.experiment.job import CellsJob, command_of, commanded, driver
 from ioflame.measure.job import Planned, planned, resolve
 from ioflame.measure.options import ProfileOptions
-from ioflame.measure.own_command.command_words import checked_command
+from ioflame.measure.own_command.command_line import checked_command
 from ioflame.measure.study import refuse_idle
 from workloads.build import EngineBuild
 from workloads.cells import BASELINE, COMMAND, Cells, CellScale

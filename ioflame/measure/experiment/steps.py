@@ -23,13 +23,12 @@ from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame import __version__
 from ioflame.analysis.run_figures import run_figures
-from ioflame.measure.attach.conduct import parts_of_seconds
 from ioflame.measure.attach.job import AttachOptions
+from ioflame.measure.attach.session import parts_of_seconds
 from ioflame.measure.experiment.job import LONGEST_BASELINE_SECONDS, CellsJob
 from ioflame.measure.job import Job, new_record
-from ioflame.measure.own_command.added_words import added_words
-from ioflame.measure.own_command.command_words import checked_command
-from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
+from ioflame.measure.own_command.command_line import added_words, checked_command
+from ioflame.measure.own_command.runner import CommandOptions, CommandRunner
 from ioflame.measure.profile import measure
 from ioflame.measure.recorded import recorded
 from ioflame.measure.study import with_callgraph
@@ -174,7 +173,7 @@ def command_step(
     added, report = added_words(command, home, reporter, untouched=False, counted=command.called is not None)
     lines, seconds = client is not None and bool(client.line), job.scale.duration * parts_of_seconds(attach.collect)
     options = CommandOptions(command, added, report, float(seconds), None, False, None, attach, lines=lines, log=log)
-    watched = WatchedCommand(options, home, job.recording, reporter)
+    watched = CommandRunner(options, home, job.recording, reporter)
     watched.start_and_watch()
     if watched.code:
         raise MeasurementError(f"{command.program}: {home.record.end}", mend=f"less {shlex.quote(str(log))}")

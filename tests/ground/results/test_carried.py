@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ground.results.carried import carried
+from ground.results.metrics import carried
 from tests.records import run_record, window
 
 

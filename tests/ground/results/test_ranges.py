@@ -52,7 +52,7 @@ def test_what_cannot_be_is_refused_where_it_is_read(text: str, says: str) -> Non
 # Types without ranges of their own, and why.
 _NOT_READ = {
     "benchmark_report.ReportRow": "of a CSV file, whose reader takes numbers above 0",
-    "carried.Carried": "worked out of windows",
+    "metrics.Carried": "worked out of windows",
     "files_at_paths.FileAtPath": "written for stackfold alone",
     "cells.Heading": "code, in no file",
     "metrics.Metric": "code, in no file",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ground.system.diskstats import DiskCount, disk_stats, parse_disk_stats
+from ground.system.limits import hierarchy_of
 from ground.system.mounts import mounts
-from ground.system.own_groups import hierarchy_of
 
 _NAMES = ("a blank", "tab\there", "line\nfeed", "back\\slash", "no\u00a0break", "carriage\rreturn", "\udcff")
 
@@ -51,7 +51,7 @@ for place in $places; do umount --lazy "$(printf %b "$place")"; done
 shift
 """
 _GROUPS = """
-import sys, ground.system.groups as groups, ground.system.own_groups as own
+import sys, ground.system.groups as groups, ground.system.limits as own
 found = own.hierarchy_of("cpu")
 assert found and str(found.mount) == sys.argv[1], found
 assert groups.named_group("/") == found.mount
@@ -75,7 +75,7 @@ mount --bind "$3" "$4"
 umount --lazy "$3"
 """
 _WHOLE = """
-import os, sys, ground.system.groups as groups, ground.system.own_groups as own
+import os, sys, ground.system.groups as groups, ground.system.limits as own
 found = own.hierarchy_of("cpu")
 assert found and str(found.mount) == sys.argv[4] and found.own.is_relative_to(sys.argv[4]), found
 held = list(groups.groups_of(os.getpid()))

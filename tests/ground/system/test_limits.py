@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from ground.errors import HostError
-from ground.system.cpu_limit import limited_cpus
-from ground.system.memory_limit import limited_memory
-from ground.system.own_groups import hierarchy_of
+from ground.system.limits import hierarchy_of, limited_cpus, limited_memory
 from tests.places import ROOT
 
 # A fifth of a CPU. Its child burns until the kernel has throttled it; then it prints its group and waits for input.
 _HELD = """
 import subprocess, sys
-from ground.system.cpu_limit import limited_cpus
-from ground.system.own_groups import hierarchy_of
+from ground.system.limits import limited_cpus
+from ground.system.limits import hierarchy_of
 with limited_cpus(0.2) as unlimited:
     assert not unlimited, unlimited
     group = hierarchy_of("cpu").own
@@ -56,8 +54,8 @@ def test_what_we_start_is_held_to_the_bound_and_the_group_goes_with_us_or_with_t
 
 
 _TWICE = """
-from ground.system.cpu_limit import limited_cpus
-from ground.system.own_groups import hierarchy_of
+from ground.system.limits import limited_cpus
+from ground.system.limits import hierarchy_of
 with limited_cpus(0.2) as outer:
     bounded = hierarchy_of("cpu").own
     with limited_cpus(1.0) as inner:
@@ -106,7 +104,7 @@ def test_a_group_that_may_not_be_made_is_refused_with_what_mends_it() -> None:
         parent = Path(words[-1]).parent.parent
     # The same directory, read-only.
     script = f'mount --bind {parent} {parent} && mount -o remount,bind,ro {parent} && exec "$@"'
-    code = "from ground.system.memory_limit import limited_memory\nwith limited_memory(1 << 24): pass"
+    code = "from ground.system.limits import limited_memory\nwith limited_memory(1 << 24): pass"
     done = subprocess.run(
         ["unshare", "-m", "bash", "-c", script, "bash", "python3", "-c", code],
         capture_output=True, text=True, check=False, cwd=ROOT,

@@ -15,13 +15,12 @@ import pytest
 
 from ground.errors import MeasurementError, UsageError
 from ground.system.cpus import check_cpus, held_on
-from ground.system.descendants import ancestors, descendants, having_open, is_below
+from ground.system.descendants import Pulse, ancestors, descendants, having_open, is_below
 from ground.system.groups import container_group, groups_of, named_group
+from ground.system.limits import hierarchy_of, own_name, remove_abandoned
 from ground.system.own_cpu import own_cpu_seconds
-from ground.system.own_groups import hierarchy_of, own_name, remove_abandoned
 from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
 from ground.system.process import Children
-from ground.system.pulse import Pulse
 from ground.system.repeated_command import RepeatedCommand
 from tests.until import until
 
@@ -181,7 +180,7 @@ def test_one_that_is_gone_is_an_error() -> None:
 _PROBE = """
 import os, sys
 from pathlib import Path
-from collectors.activity import moment
+from collectors.pmp import moment
 from collectors.counters import ProcessProbe, device_of
 from ground.system.held_process import HeldProcess
 pid = int(sys.argv[1])

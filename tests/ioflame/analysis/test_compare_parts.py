@@ -9,11 +9,10 @@ import pytest
 
 from ground.results.differences import Outcome, PositionEffect
 from ground.results.record import RunRecord
-from ioflame.analysis.compare.bars import of_position
-from ioflame.analysis.compare.instruments import comparability
-from ioflame.analysis.compare.linear import solve
-from ioflame.analysis.compare.own_reads import of_the_process
-from ioflame.analysis.compare.runs import compare_runs
+from ioflame.analysis.compare.figures import of_the_process
+from ioflame.analysis.compare.nested import solve
+from ioflame.analysis.compare.runs import comparability, compare_runs
+from ioflame.analysis.compare.verdict import of_position
 from tests.records import window
 from tests.viz.runs import record
 

@@ -9,8 +9,7 @@ import pytest
 
 from ground.results.counted import Counted, Event
 from ground.results.differences import Decision, Outcome
-from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread
-from ioflame.analysis.time_and_counts import which_to_believe
+from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread, which_to_believe
 
 OPERATIONS = 1000
 

@@ -15,10 +15,19 @@ from ground.results.jobs import Job, Jobs, RunJobs, Stall, read_run_jobs
 from ground.results.requests import NOTHING, Request, Requests, SeenFile, SeenThread
 from ground.results.run import Run
 from ground.system.atomic_files import write_json
-from ioflame.analysis.job_requests import job_requests
-from ioflame.analysis.job_threads import activity, matched, unknown_threads
-from ioflame.analysis.jobs import ACCOUNT, AFTER, PARTS, fixed_part, job_costs, job_intervals
-from ioflame.analysis.write_stalls import stall_causes
+from ioflame.analysis.jobs import (
+    ACCOUNT,
+    AFTER,
+    PARTS,
+    activity,
+    fixed_part,
+    job_costs,
+    job_intervals,
+    job_requests,
+    matched,
+    unknown_threads,
+)
+from ioflame.analysis.writes import stall_causes
 from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.stages.jobs import agreement, analyse_jobs
 from tests.background_jobs import FLUSHER, MERGER, MS, UNIX, place, recorded, samples, windows

@@ -17,8 +17,7 @@ from ground.results.off_cpu import OffStack
 from ground.results.record import Expectation, RoleCounters, Target
 from ground.results.roles import operations_at, role_figures, roles_of_threads
 from ioflame.analysis.checks.writes import write_proofs
-from ioflame.analysis.serving_threads import serving_threads
-from ioflame.analysis.wall_clock import wall_clock
+from ioflame.analysis.wall_clock import serving_threads, wall_clock
 from tests.records import run_record, window
 from tests.viz import observers
 from viz.tables.off_cpu import wall_clock_section

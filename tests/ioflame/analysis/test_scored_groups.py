@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
+from ioflame.analysis.tail_groups import Cuts, Scored, ScoredGroups
 
 
 def test_groups_are_cut_by_weight_and_means_are_weighted() -> None:

@@ -20,7 +20,7 @@ from ioflame.analysis.change_points import Run, fit_history
 from ioflame.analysis.compare.figures import PLANNED
 from ioflame.analysis.compare.planning import plan
 from ioflame.analysis.compare.verdict import Costs, VerdictRule, compare
-from ioflame.analysis.scored_groups import Cuts, Scored, ScoredGroups
+from ioflame.analysis.tail_groups import Cuts, Scored, ScoredGroups
 from tests.figures import Report
 from tests.ioflame.analysis.fleets import simulated, simulated_days, told
 from tests.ioflame.analysis.test_bisect import COMMITS, EFFECT, searched

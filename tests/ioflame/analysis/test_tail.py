@@ -10,12 +10,9 @@ from ground.errors import MeasurementError
 from ground.results.checks import Verdict
 from ground.results.query_records import PARTS, QueryRecord, RecordFile
 from ground.results.tail import KINDS, Tail, Threshold
-from ioflame.analysis.checks.tail import tail_checks
+from ioflame.analysis.checks.tail import notes_of, tail_checks
 from ioflame.analysis.tail import row_of, tail_of, used_records
-from ioflame.analysis.tail_cpu import Undisturbed
-from ioflame.analysis.tail_notes import notes_of
-from ioflame.analysis.tail_stacks import folded_time
-from ioflame.analysis.worst_queries import worst_queries
+from ioflame.analysis.tail_detail import Undisturbed, folded_time, worst_queries
 from tests.tails import PLACES, STATE_NAMES, naps, query, recorded, sample, wait
 
 

@@ -8,8 +8,8 @@ from ground.results.categories import Category
 from ground.results.checks import Verdict, worst
 from ground.results.database_facts import DatabaseFacts
 from ground.results.record import Expectation, ProfileFacts, RunRecord, Unobserved
+from ioflame.analysis.checks.run import run_checks
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
-from ioflame.analysis.checks.whole_run import run_checks
 from tests.records import profile_facts, run_record, window
 from workloads.engines.rocksdb.engine import RocksDB
 

@@ -11,9 +11,9 @@ from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
 from ground.results.record import Expectation, HostTimes, RoleCounters
+from ioflame.analysis.categories import operations_of
 from ioflame.analysis.checks.profile import profile_checks
-from ioflame.analysis.checks.workload import workload_checks
-from ioflame.analysis.operations import operations_of
+from ioflame.analysis.checks.run import workload_checks
 from ioflame.analysis.run_figures import run_figures
 from tests.records import folded, profile_facts, window
 from tests.viz import observers

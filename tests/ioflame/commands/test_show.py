@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from ground.errors import EXIT_OK
-from ground.results.categories import read_categories
+from ground.results.categories import Operation, read_categories
 from ground.results.event_group import EventGroup, GroupRow, Member, write_event_group
 from ground.results.files import Files
-from ground.results.operations import Operation
 from ground.system.atomic_files import write_json
 from ground.system.unpack import unpack_into
 from ground.text.tsv import Row, tsv

@@ -17,20 +17,25 @@ from collectors.perf import Plan
 from collectors.report_phases import ReportPhases
 from ground.errors import UsageError
 from ground.results.command_run import CommandRun
+from ground.results.run import Run
 from ground.system.descendants import descendants
 from ground.system.held_process import HeldProcess
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.measure.attach.benchmarks import bench_of, command_of, running_benchmark
 from ioflame.measure.attach.job import AttachOptions
-from ioflame.measure.attach.watching import WHOLE
-from ioflame.measure.own_command.added_words import added_words, command_line
-from ioflame.measure.own_command.clients import Clients
-from ioflame.measure.own_command.command_words import StartedCommand, checked_command, program_place
-from ioflame.measure.own_command.printed_lines import PrintedLines
-from ioflame.measure.own_command.stretch import seconds_left
-from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
-from ioflame.measure.own_command.window_plan import WindowPlan, warm_up_seconds
+from ioflame.measure.attach.session import WHOLE
+from ioflame.measure.own_command.clients import Clients, PrintedLines, seconds_left
+from ioflame.measure.own_command.command_line import (
+    StartedCommand,
+    added_words,
+    checked_command,
+    command_line,
+    program_place,
+)
+from ioflame.measure.own_command.runner import CommandOptions, CommandRunner
+from ioflame.measure.windows import WindowPlan, run_windows, warm_up_seconds
+from tests.records import run_record
 from tests.until import until
 from workloads.counted_clients import read_client
 from workloads.engines.rocksdb.command_line import bench_command
@@ -144,35 +149,54 @@ def test_with_time_enough_windows_alternate_and_share_it_out() -> None:
 def test_windows_end_before_their_benchmark_does(opening: float) -> None:
     plan = WindowPlan(DEFAULT, 600.0)
     windows = taken(plan, 25.0, opening)
-    assert len(windows) == 7 and not plan.left_out
+    assert len(windows) == 7
     assert sum(seconds for _, seconds in windows) + 3 * opening <= 25.0 + 1e-9
 
 
 def test_what_does_not_fit_is_left_out_the_last_first() -> None:
     plan = WindowPlan(DEFAULT, 600.0)
     windows = taken(plan, 8.0)
-    assert [kind for kind, _ in windows] == ["plain", "perf", "plain"] and plan.left_out == ["iolat", "offcpu"]
+    assert [kind for kind, _ in windows] == ["plain", "perf", "plain"]
     assert all(seconds >= 1.0 for _, seconds in windows)
     tight = WindowPlan(DEFAULT, 600.0)
     assert taken(tight, 6.0, 1.5) == [("plain", 1.0), ("perf", pytest.approx(2.5)), ("plain", 1.0)]
     short = WindowPlan(DEFAULT, 600.0)
-    assert [kind for kind, _ in taken(short, 3.0)] == ["plain"] and short.left_out == list(DEFAULT)
+    assert [kind for kind, _ in taken(short, 3.0)] == ["plain"]
     none = WindowPlan(DEFAULT, 600.0)
-    assert taken(none, 0.5) == [] and none.left_out == list(DEFAULT)
+    assert taken(none, 0.5) == []
 
 
 def test_where_others_want_the_cpus_what_watches_is_given_longer_to_start() -> None:
     quiet, busy = WindowPlan(DEFAULT, 600.0), WindowPlan(DEFAULT, 600.0)
     first, later = quiet.next(20.0, 0.5), busy.next(20.0, 3.0)
-    assert first is not None and first[1] == pytest.approx((20 - 3 * 1.5) / 10) and not quiet.left_out
-    assert later is not None and later[1] == pytest.approx((20 - 2 * 4.5) / 8) and busy.left_out == ["offcpu"]
+    assert first is not None and first[1] == pytest.approx((20 - 3 * 1.5) / 10)
+    assert later is not None and later[1] == pytest.approx((20 - 2 * 4.5) / 8)
 
 
-def test_what_ends_before_it_was_expected_to_leaves_the_rest_out() -> None:
-    plan = WindowPlan(DEFAULT, 60.0)
-    assert plan.next(math.inf) is not None
-    plan.stop()
-    assert plan.next(math.inf) is None and plan.left_out == list(DEFAULT)
+class Ending:
+    """A target that ends within its second window."""
+
+    def __init__(self, directory: Path) -> None:
+        self.run, self.windows = Run(directory, run_record()), list[str]()
+
+    @property
+    def ended(self) -> bool:
+        return len(self.windows) == 2
+
+    def plain(self, seconds: float) -> None:  # noqa: ARG002
+        self.windows.append("plain")
+
+    def observe(self, name: str, seconds: float) -> None:  # noqa: ARG002
+        self.windows.append(name)
+
+
+def test_what_ends_before_it_was_expected_to_leaves_the_rest_out(tmp_path: Path) -> None:
+    target, plan = Ending(tmp_path), WindowPlan(DEFAULT, 60.0)
+    left = run_windows(target, DEFAULT, iter(lambda: plan.next(math.inf), None))
+    assert target.windows == ["plain", "perf"] and left == ["iolat", "offcpu"]
+    missing = ["the plain window after the perf window", "the iolat window", "the offcpu window"]
+    assert target.run.record.missing == missing
+    assert run_windows(Ending(tmp_path), DEFAULT, []) == list(DEFAULT)
 
 
 def test_short_windows_that_were_asked_for_are_made_and_a_warm_up_is_a_tenth_within_bounds() -> None:
@@ -249,7 +273,7 @@ def test_a_program_without_a_database_is_watched_itself() -> None:
 PLAN = Plan("cpu-clock", 999, "system", "fp", ())
 
 
-def watched(out: Path, *argv: str) -> WatchedCommand:
+def watched(out: Path, *argv: str) -> CommandRunner:
     """A command that has ended, with nothing in it to be watched."""
     command = checked_command(list(argv))
     attach = AttachOptions(
@@ -259,7 +283,7 @@ def watched(out: Path, *argv: str) -> WatchedCommand:
     )  # fmt: skip
     home = CommandRun.begin(out, command.program, "0", list(command.argv))
     options = CommandOptions(command, [], None, None, None, False, None, attach)
-    found = WatchedCommand(options, home, PLAN, Reporter(quiet=True))
+    found = CommandRunner(options, home, PLAN, Reporter(quiet=True))
     found.start_and_watch()
     assert CommandRun.open(home.directory).record.end
     return found

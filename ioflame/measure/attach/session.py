@@ -1,10 +1,14 @@
-"""What watches a target, window by window, and what its record says of it: for attach, and for commands we start."""
+"""A target through its windows: plain, observed, plain ...; what it did is analysed as a profile's workload is.
+
+A session is also what watches a command that we start (`own_command`).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.attached import AttachedWindows
@@ -22,12 +26,16 @@ from ground.system.own_cpu import own_cpu_seconds
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
-from ioflame.instruments.instrument import Watched
-from ioflame.measure.attach.budget import LARGER, check_left, runaway_error, runaway_limit
+from ioflame.instruments.instrument import ObserverContext
+from ioflame.measure.attach.budget import LARGER, allowed_seconds, check_left, runaway_error, runaway_limit
 from ioflame.measure.attach.job import AttachJob
-from ioflame.measure.attach.redact import hide_in_record, hide_waits, without_words
+from ioflame.measure.attach.redact import hide_in_record, hide_waits, redacted, without_words
+from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.measure.recorded import commands_of, recorded
-from workloads.registry import ladder_symbols
+from ioflame.measure.windows import PLAIN, run_windows
+from ioflame.present.run import write_pages
+from ioflame.stages.run import analyse
+from workloads.registry import files_reader, ladder_symbols
 from workloads.service import rules_text
 
 
@@ -46,11 +54,16 @@ class Part:
 
 
 WHOLE = Part()
+# A second of each window, and perf four.
+LEAST_SECONDS = 5.0
 
 
 @dataclass
-class Watching:
-    """used: seconds of CPU that we have used so far"""
+class AttachSession:
+    """A target that is watched (a `WindowTarget`).
+
+    used: seconds of CPU that we have used so far
+    """
 
     job: AttachJob
     run: Run
@@ -60,78 +73,87 @@ class Watching:
     used: Callable[[], float]
     _mapped: MappedFiles
 
+    @property
+    def ended(self) -> bool:
+        return self.windows.ended
+
     def plain(self, seconds: float) -> None:
         before = self.used()
         self.windows.plain(seconds)
         self.cost.seconds["plain"] = self.cost.seconds.get("plain", 0.0) + self.used() - before
 
-    def _save(self) -> None:
-        """What was measured so far: the recording of an observer may fill the disk.
-
-        A record that is to be redacted is not written before it is, and after its recordings were removed.
-        """
-        if self.job.redaction is None:
-            self.run.save_windows(self.windows.windows(), self.windows.series())
-
     def keep_names(self) -> None:
         """Copies what the target has mapped and nobody could read later."""
         self._mapped.keep(_busiest_first(self.windows, self.job))
 
-    def observed(self, name: str, seconds: float, left: float = math.inf) -> None:
-        """left: CPU seconds that the observer may take"""
+    def observe(self, name: str, seconds: float) -> None:
         before = self.used()
-        self._save()
-        self._observe(name, seconds, left)
+        # The recording may fill the disk. A record that is to be redacted is not written before it is, and after its
+        # recordings were removed.
+        if self.job.redaction is None:
+            self.run.save_windows(self.windows.windows(), self.windows.series())
+        self._observe(name, seconds, self._allowed(name))
         self.keep_names()
         self.cost.seconds[name] = self.used() - before
 
     def count_calls(self, seconds: float) -> None:
         """Counts the calls of `options.symbol` for so long, and takes their rate for that of all windows."""
         before = self.used()
-        told, job = self.run.record.target, self.job
-        assert told is not None
+        record, job = self.run.record.target, self.job
+        assert record is not None
         try:
             path = self.run.path(Files.CALL_COUNT)
             calls = calls_in(self.children, job.options.symbol or "", job.target.running, seconds, path)
         except IoflameError as error:
-            told.count, told.count_failed = f"calls of {job.options.symbol}", error.what
+            record.count, record.count_failed = f"calls of {job.options.symbol}", error.what
         else:
-            self.windows.rate, told.count_sampled = calls / seconds, True
-            told.count = f"{calls:,} calls of {job.options.symbol} in {seconds:g} s, taken for the rate of all windows"
+            self.windows.rate, record.count_sampled = calls / seconds, True
+            record.count = (
+                f"{calls:,} calls of {job.options.symbol} in {seconds:g} s, taken for the rate of all windows"
+            )
         self.cost.seconds["count"] = self.used() - before
 
-    def _observe(self, name: str, seconds: float, left: float) -> None:
-        """The window of one observer. If it fails, the others continue; a target that ends meanwhile is not a failure
-        of the observer."""
+    def _allowed(self, name: str) -> float:
+        """CPU seconds that an instrument may take: its share of what is left of the budget by what the target used so
+        far; no bound without one."""
+        options, cost = self.job.options, self.cost
+        if options.budget is None:
+            return math.inf
+        plain = [window for window in self.windows.windows() if window.kind == "plain"]
+        cost.allowed = allowed_seconds(options.budget, options.period, plain)
+        shares = [INSTRUMENTS[other].time_share for other in options.collect[options.collect.index(name) :]]
+        return max(cost.allowed - sum(cost.seconds.values()), 0.0) * shares[0] / sum(shares)
+
+    def _observe(self, name: str, seconds: float, allowed: float) -> None:
+        """If it fails, the others continue; a target that ends meanwhile is not a failure of the instrument."""
         job, windows, run, children = self.job, self.windows, self.run, self.children
         pids = job.target.running
         instrument = INSTRUMENTS[name]
         if instrument.one_process:
             pids = [_busiest(windows, job)]
-        device, database = job.device, job.database_of(pids)
-        watched = Watched(
+        context = ObserverContext(
             run,
             children,
             pids,
             job.plan,
-            device,
+            job.device,
             ladder_symbols(),
             8,
-            database,
+            job.database_of(pids),
             job.engine,
             seconds=seconds,
             query_symbol=job.options.symbol,
         )
-        cost, before, started = self.cost, self.used(), len(list(children))
-        windows.limit = None if math.isinf(left) else before + left
-        children.cpu_limit = runaway_limit(left)
+        before, started = self.used(), len(list(children))
+        windows.limit = None if math.isinf(allowed) else before + allowed
+        children.cpu_limit = runaway_limit(allowed)
         try:
-            check_left(cost, left)
-            windows.observed(instrument.observer(watched), seconds)
+            check_left(self.cost, allowed)
+            windows.observed(instrument.observer(context), seconds)
             if windows.over_limit:
-                cost.cut.append(f"{name} after {windows.windows()[-1].seconds:.1f} of {seconds:.1f} s")
+                self.cost.cut.append(f"{name} after {windows.windows()[-1].seconds:.1f} of {seconds:.1f} s")
         except IoflameError as error:
-            failed = runaway_error(list(children)[started:], self.used() - before, left) or error
+            failed = runaway_error(list(children)[started:], self.used() - before, allowed) or error
             if failed is error and error.mend != LARGER and job.redaction is not None:
                 failed = without_words(name, error, job.redaction)
             # Of a target that has ended, the windows say so.
@@ -142,15 +164,61 @@ class Watching:
             windows.limit = children.cpu_limit = None
 
 
+def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "", part: Part = WHOLE) -> None:
+    """Watches the target, and analyses what was recorded, all into `run`; `latest` points to it then.
+
+    unlimited: why our processes are in no control group that bounds their CPU; "" where they are
+    part: of its life, which is watched alone
+    MeasurementError where nothing could be seen at all; a target that ends sooner leaves what was seen until then.
+    """
+    with redacted(job, run):
+        with attached_session(job, run, reporter, part, unlimited) as session:
+            began = clock_pair()
+            session.keep_names()
+            left = run_windows(session, job.options.collect, _windows(session))
+            if job.options.asked_to_collect:
+                run.record.unobserved += [
+                    Unobserved(name, "the target ended before its window", "", True) for name in left
+                ]
+            database = job.database_of(job.target.running)
+        if database is not None and job.redaction is None:
+            note_jobs(run, files_reader(job.engine), database, began, lambda: bool(job.target.running))
+        # What follows may take its time: the service goes first.
+        os.nice(10)
+        write_pages(run, analyse(run, reporter), reporter)
+    run.point_latest()
+
+
+def recorded_share(collect: Sequence[str]) -> float:
+    """Of all the seconds, the part in which perf records."""
+    return INSTRUMENTS["perf"].time_share / parts_of_seconds(collect) if "perf" in collect else 0.0
+
+
+def parts_of_seconds(collect: Sequence[str]) -> int:
+    """Of all the seconds: how they are shared out; plain windows have one each."""
+    return len(collect) + 1 + sum(INSTRUMENTS[name].time_share for name in collect)
+
+
+def _windows(session: AttachSession) -> Iterator[tuple[str, float]]:
+    options = session.job.options
+    part = options.seconds / parts_of_seconds(options.collect)
+    yield PLAIN, part
+    if options.symbol is not None:
+        session.count_calls(max(options.seconds / 30, 1.0))
+    for name in options.collect:
+        yield name, part * INSTRUMENTS[name].time_share
+        yield PLAIN, part
+
+
 @contextlib.contextmanager
-def watching(
+def attached_session(
     job: AttachJob,
     run: Run,
     reporter: Reporter,
     part: Part = WHOLE,
     unlimited: str = "",
     besides: tuple[int, ...] = (),
-) -> Iterator[Watching]:
+) -> Iterator[AttachSession]:
     """Within, windows are measured; then their record is written, whatever ended them.
 
     unlimited: why our processes are in no control group that bounds their CPU; "" where they are
@@ -170,7 +238,7 @@ def watching(
         cost = OwnCost({"start": used()}, 0.0, job.options.budget, unlimited, job.options.period)
         record.target.cost = cost
         try:
-            yield Watching(job, run, windows, children, cost, used, mapped)
+            yield AttachSession(job, run, windows, children, cost, used, mapped)
             windows.settle()
         finally:
             if part.goes_on is not None:
@@ -199,16 +267,18 @@ def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
     return next((process.pid for process in _busiest_first(windows, job)), job.target.pids[0])
 
 
-def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, windows: AttachedWindows, ended: str) -> None:
+def _note_target(
+    job: AttachJob, record: TargetRecord, probe: TargetProbe, windows: AttachedWindows, ended: str
+) -> None:
     """Into the record: who was seen, and what became of them."""
     # Samples of a process id that was reused may be of either process.
-    told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
-    told.groups = windows.groups()
-    told.ended_lost, told.ignoring = probe.lost, probe.ignoring
+    record.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
+    record.groups = windows.groups()
+    record.ended_lost, record.ignoring = probe.lost, probe.ignoring
     failed = {kind: count.failed for kind, count in job.options.counts.items() if count.failed}
     counted = "; ".join(f"{kind}: {why}" if kind else why for kind, why in failed.items())
-    told.count_failed = counted or told.count_failed
-    told.notes = list(_what_happened(job, ended if windows.ended else ""))
+    record.count_failed = counted or record.count_failed
+    record.notes = list(_what_happened(job, ended if windows.ended else ""))
 
 
 def _what_happened(job: AttachJob, ended: str) -> Iterator[str]:

@@ -1,15 +1,17 @@
-"""Which window comes next in a command that ends by itself, and how long it may be."""
+"""The windows of a run in their order, whatever is watched: plain, observed, plain ..."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from ground.results.run import Run
 from ioflame.instruments import INSTRUMENTS
 
 PLAIN = "plain"
 # The shortest window that is worth having.
-LEAST_SECONDS = 1.0
+_SHORTEST_SECONDS = 1.0
 # To start and to end what watches in a window, beside the window, where nobody else wants the CPUs.
 _OPENING_SECONDS = 1.5
 # However busy a host is: a window that is cut short is better than none.
@@ -20,6 +22,45 @@ END_SECONDS = 2.5
 _WARM_UP, _LEAST_WARM_UP, _MOST_WARM_UP = 0.1, 1.0, 30.0
 
 
+class WindowTarget(Protocol):
+    """What a run watches.
+
+    run:   gets what was measured, and why an instrument did not watch
+    ended: whether it has; the end of a workload of ours is an error, which its window raises
+    """
+
+    run: Run
+
+    @property
+    def ended(self) -> bool: ...
+
+    def plain(self, seconds: float) -> None:
+        """A window with nothing attached; of infinite length: as long as the target runs."""
+
+    def observe(self, name: str, seconds: float) -> None:
+        """A window of this instrument. One that fails beside a target that lives goes into the record."""
+
+
+def run_windows(target: WindowTarget, collect: Sequence[str], windows: Iterable[tuple[str, float]]) -> list[str]:
+    """Returns the instruments that had no window: the target ended, or `windows` left them out.
+
+    windows: kind and seconds of each; the next one is asked for once the one before it has ended
+    What an interrupt leaves out is in the record.
+    """
+    missing, left, upcoming = target.run.record.missing, list(collect), iter(windows)
+    missing[:] = [f"plain and {', '.join(collect)} windows"]
+    while not target.ended and (window := next(upcoming, None)) is not None:
+        kind, seconds = window
+        if kind == PLAIN:
+            target.plain(seconds)
+            continue
+        missing[:] = [f"the {other} window" for other in left[left.index(kind) :]]
+        target.observe(kind, seconds)
+        missing[0] = f"the plain window after the {kind} window"
+        left.remove(kind)
+    return left
+
+
 def warm_up_seconds(whole: float) -> float:
     """For a benchmark that takes so long."""
     return min(max(_WARM_UP * whole, _LEAST_WARM_UP), _MOST_WARM_UP)
@@ -27,17 +68,15 @@ def warm_up_seconds(whole: float) -> float:
 
 @dataclass
 class WindowPlan:
-    """Windows that alternate: plain, observed, plain ...; what does not fit any more is left out, the last first.
+    """Windows of what ends by itself; those that do not fit any more are left out, the last first.
 
-    collect:  what watches; total: length of all windows, s
-    every:    s between two reports of the client, where these count its queries: no window is shorter
-    left_out: what had no window
+    collect: what watches; total: length of all windows, s
+    every:   s between two reports of the client, where these count its queries: no window is shorter
     """
 
     collect: Sequence[str]
     total: float
     every: float = 0.0
-    left_out: list[str] = field(default_factory=list)
     _pending: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,7 +88,7 @@ class WindowPlan:
         available: seconds until the end, by what is known of it now; infinite where nothing is
         waiting:   threads that want to run, for each CPU: what watches takes so much longer to start and to end
         """
-        least = max(LEAST_SECONDS, self.every)
+        least = max(_SHORTEST_SECONDS, self.every)
         while self._pending:
             observers = [kind for kind in self._pending if kind != PLAIN]
             shares = sum(map(_share, self._pending))
@@ -66,7 +105,6 @@ class WindowPlan:
             if not observers:
                 break
             self._drop_last()
-        self.left_out += [kind for kind in self._pending if kind != PLAIN]
         self._pending.clear()
         return None
 
@@ -79,16 +117,10 @@ class WindowPlan:
         self.total -= seconds
         return self._pending.pop(0), seconds
 
-    def stop(self) -> None:
-        """What was watched has ended: all that is left has no window."""
-        self.left_out += [kind for kind in self._pending if kind != PLAIN]
-        self._pending.clear()
-
     def _drop_last(self) -> None:
-        place = max(place for place, kind in enumerate(self._pending) if kind != PLAIN)
-        self.left_out.insert(0, self._pending[place])
+        last = max(index for index, kind in enumerate(self._pending) if kind != PLAIN)
         # The plain window behind it belongs to it.
-        del self._pending[place : place + 2]
+        del self._pending[last : last + 2]
 
 
 def _share(kind: str) -> int:

@@ -10,10 +10,8 @@ import pytest
 from ground.results.jobs import Job, Jobs, RunJobs
 from ground.results.query_records import QueryRecord
 from ground.results.tail import LEAST_SAMPLES, BesideRow, CpuRow
-from ioflame.analysis.tail_beside import Intervals, beside_rows, job_stretches
-from ioflame.analysis.tail_cpu import Undisturbed, cpu_rows
+from ioflame.analysis.tail_detail import Intervals, Undisturbed, beside_rows, cpu_rows, job_stretches, strip_of
 from ioflame.analysis.tail_groups import Bounds
-from ioflame.analysis.tail_strip import strip_of
 from tests.tails import PLACES, SECOND, START, query, request, sample
 
 BOUNDS = Bounds(1_000_000, (90_000, 110_000), START, SECOND // 4, 40)

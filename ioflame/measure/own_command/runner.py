@@ -28,13 +28,10 @@ from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from ioflame.measure.attach.benchmarks import Benchmark, command_of, phases_of
 from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
-from ioflame.measure.attach.watching import WHOLE, Part, Watching, watching
-from ioflame.measure.own_command.added_words import command_line
-from ioflame.measure.own_command.clients import Clients
-from ioflame.measure.own_command.command_words import StartedCommand
-from ioflame.measure.own_command.printed_lines import PrintedLines
-from ioflame.measure.own_command.stretch import Stretch, seconds_left
-from ioflame.measure.own_command.window_plan import END_SECONDS, PLAIN, WindowPlan, warm_up_seconds
+from ioflame.measure.attach.session import WHOLE, AttachSession, Part, attached_session
+from ioflame.measure.own_command.clients import BenchmarkPhase, Clients, PrintedLines, seconds_left
+from ioflame.measure.own_command.command_line import StartedCommand, command_line
+from ioflame.measure.windows import END_SECONDS, PLAIN, WindowPlan, run_windows, warm_up_seconds
 from workloads.engines.rocksdb.command_line import BenchCommand
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
@@ -72,7 +69,7 @@ class CommandOptions:
     log: Path | None = None
 
 
-class WatchedCommand:
+class CommandRunner:
     """runs: what was watched so far, in its order; code: exit code of the command, None as long as it runs"""
 
     def __init__(self, options: CommandOptions, home: CommandRun, plan: Plan, reporter: Reporter) -> None:
@@ -212,7 +209,7 @@ class WatchedCommand:
             return seconds_left(bench, name, phase)
 
         lasts = bench.seconds(name) is not None
-        run = self._measure(Stretch(process, target, name, Benchmark(process, bench, name, phase), left, lasts))
+        run = self._measure(BenchmarkPhase(process, target, name, Benchmark(process, bench, name, phase), left, lasts))
         # Its lines are gone once the next one has begun.
         while phase.going:
             time.sleep(_LOOK_SECONDS)
@@ -232,7 +229,7 @@ class WatchedCommand:
                 left, lasts = lambda: begun + seconds - time.monotonic(), True
         if self._lines is not None and self._await_line(process, self._lines):
             left, lasts = self._lines.left, self._lines.seconds is not None
-        run = self._measure(Stretch(process, target, name, bench, left, lasts))
+        run = self._measure(BenchmarkPhase(process, target, name, bench, left, lasts))
         ran_ns = time.monotonic_ns()
         while process.alive:
             ran_ns = time.monotonic_ns()
@@ -249,27 +246,27 @@ class WatchedCommand:
             self._reporter.warn(self._uncounted)
         return False
 
-    def _measure(self, stretch: Stretch) -> Run | None:
+    def _measure(self, phase: BenchmarkPhase) -> Run | None:
         """A run of its own, where a window fits."""
-        options, bench = self._options, stretch.bench
+        options, bench = self._options, phase.bench
         roles = bench.roles if bench is not None else {}
         counts = self._counts(bench, roles)
-        part = bench.part(roles) if bench is not None else self._part(stretch)
-        whole = self._whole(stretch)
+        part = bench.part(roles) if bench is not None else self._part(phase)
+        whole = self._whole(phase)
         own = self._options.server is None
-        known = own and (open_database(stretch.process) is not None or bench is not None)
+        known = own and (open_database(phase.process) is not None or bench is not None)
         attach = replace(
             options.attach,
-            pids=[stretch.process.pid],
+            pids=[phase.process.pid],
             seconds=whole,
             period=whole,
             counts=counts,
             engine=options.attach.engine or (DEFAULT_ENGINE if known else None),
             out=self._home.directory,
         )
-        job = self._resolved(attach, stretch)
+        job = self._resolved(attach, phase)
         record = new_record(job)
-        record.workload = file_name(stretch.name)
+        record.workload = file_name(phase.name)
         record.options = {"command": attach.asked, **{k: v for k, v in record.options.items() if k != "attach"}}
         if bench is not None:
             bench.describe(record, counts)
@@ -279,8 +276,8 @@ class WatchedCommand:
         run = Run.create(self._home.directory, record)
         assert self._child is not None
         try:
-            with watching(job, run, self._reporter, part, _NO_GROUP, (self._child.supervisor,)) as watched:
-                left_out = self._windows(watched, stretch, whole)
+            with attached_session(job, run, self._reporter, part, _NO_GROUP, (self._child.supervisor,)) as session:
+                left_out = self._windows(session, phase, whole)
         finally:
             kept = any(window.kind == PLAIN for window in run.record.windows)
             if kept:
@@ -290,38 +287,38 @@ class WatchedCommand:
             else:
                 shutil.rmtree(run.directory)
         if kept:
-            self._note(run, stretch, left_out)
+            self._note(run, phase, left_out)
             return run
-        self._leave_out(stretch.name, "ended before its first window did")
+        self._leave_out(phase.name, "ended before its first window did")
         return None
 
-    def _resolved(self, attach: AttachOptions, stretch: Stretch) -> AttachJob:
+    def _resolved(self, attach: AttachOptions, phase: BenchmarkPhase) -> AttachJob:
         """Without a count, where the user did not ask for it and it is not to be had."""
         own = self._options.command.called
         try:
-            return resolve(attach, stretch.target, self._reporter, self._plan)
+            return resolve(attach, phase.target, self._reporter, self._plan)
         except IoflameError as error:
             if own is None or attach.symbol != own:
                 raise
             self._uncounted = f"queries are not counted: {error.what}"
             self._reporter.warn(self._uncounted)
-        return resolve(replace(attach, symbol=None), stretch.target, self._reporter, self._plan)
+        return resolve(replace(attach, symbol=None), phase.target, self._reporter, self._plan)
 
-    def _whole(self, stretch: Stretch) -> float:
+    def _whole(self, phase: BenchmarkPhase) -> float:
         """Length of all its windows, s."""
         if self._options.seconds is not None:
             return self._options.seconds
-        left = stretch.left()
-        most = _MOST_SECONDS if stretch.lasts else _DEFAULT_SECONDS
+        left = phase.left()
+        most = _MOST_SECONDS if phase.lasts else _DEFAULT_SECONDS
         if left > most and math.isfinite(left):
             self._reporter.line(f"all windows take {most:.0f} of the {left:.0f} s that it has left; --seconds sets it")
         return min(left, most)
 
-    def _part(self, stretch: Stretch) -> Part:
+    def _part(self, phase: BenchmarkPhase) -> Part:
         """Of what is watched: as long as the command lives, where its lines or another process are what is watched."""
         if self._lines is None and self._options.server is None:
             return WHOLE
-        return Part(lambda: stretch.process.alive, {}, f"{stretch.name} ended while it was watched")
+        return Part(lambda: phase.process.alive, {}, f"{phase.name} ended while it was watched")
 
     def _counts(self, bench: Benchmark | None, roles: Mapping[int, str]) -> dict[str, Counted]:
         if self._options.count is not None:
@@ -333,42 +330,36 @@ class WatchedCommand:
             count.ask()
         return counts if not any(count.failed for count in counts.values()) else {}
 
-    def _windows(self, watched: Watching, stretch: Stretch, whole: float) -> list[str]:
+    def _windows(self, session: AttachSession, phase: BenchmarkPhase, whole: float) -> list[str]:
         """Warm-up, and as many windows as fit; what had none."""
-        options, windows = self._options, watched.windows
-        watched.run.record.missing[:] = [f"plain and {', '.join(options.attach.collect)} windows"]
-        watched.keep_names()
+        options, windows = self._options, session.windows
+        session.run.record.missing[:] = [f"plain and {', '.join(options.attach.collect)} windows"]
+        session.keep_names()
         warm_up = options.warm_up if options.warm_up is not None else warm_up_seconds(whole)
         windows.warm_up(warm_up, "as --warm-up says" if options.warm_up is not None else "a tenth of the time")
-        if watched.job.options.symbol is not None and not windows.ended:
-            watched.count_calls(max(whole / 30, 1.0))
-        every = max((count.every for count in watched.job.options.counts.values()), default=0.0)
+        if session.job.options.symbol is not None and not windows.ended:
+            session.count_calls(max(whole / 30, 1.0))
+        every = max((count.every for count in session.job.options.counts.values()), default=0.0)
         plan = WindowPlan(options.attach.collect, whole, every)
         end = END_SECONDS + max(every - 1, 0)
-        while not windows.ended and (following := plan.next(stretch.left() - end, _waiting())) is not None:
-            kind, seconds = following
-            if kind == PLAIN:
-                watched.plain(seconds)
-            else:
-                watched.observed(kind, seconds)
-        plan.stop()
-        return plan.left_out
+        fitting = iter(lambda: plan.next(phase.left() - end, _waiting()), None)
+        return run_windows(session, options.attach.collect, fitting)
 
-    def _note(self, run: Run, stretch: Stretch, left_out: Sequence[str]) -> None:
+    def _note(self, run: Run, phase: BenchmarkPhase, left_out: Sequence[str]) -> None:
         """Into its record: what had no window, and what could not be counted."""
-        told = run.record.target
-        assert told is not None
+        target = run.record.target
+        assert target is not None
         mend = "a longer --duration, a larger --num, or fewer of --collect"
         if self._options.attach.asked_to_collect:
-            why = f"{stretch.name} was too short for it"
+            why = f"{phase.name} was too short for it"
             run.record.unobserved += [Unobserved(name, why, mend, True) for name in left_out]
         elif left_out:
-            told.notes.append(f"{stretch.name} was too short for {', '.join(left_out)}: {mend}")
+            target.notes.append(f"{phase.name} was too short for {', '.join(left_out)}: {mend}")
         if self._uncounted:
-            told.notes.append(self._uncounted)
-        phase = stretch.bench.phase if stretch.bench is not None else None
-        if phase is not None and phase.failed and not told.count:
-            told.notes.append(f"queries are not counted: {phase.failed}")
+            target.notes.append(self._uncounted)
+        report = phase.bench.phase if phase.bench is not None else None
+        if report is not None and report.failed and not target.count:
+            target.notes.append(f"queries are not counted: {report.failed}")
         run.save()
 
     def _note_whole(self, run: Run | None, rate: Interval | None) -> None:
