@@ -8,16 +8,7 @@ from dataclasses import dataclass
 from ground.results.differences import BudgetRow
 from ground.results.profile import OTHER
 from ground.settings import Setting
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """A table of parts, the part first in each row."""
-
-    caption: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    legend: str = ""
+from viz.table import Table, of_cells
 
 
 @dataclass(frozen=True)
@@ -41,7 +32,7 @@ def parts_in_order(costs: Iterable[Mapping[str, float]]) -> list[str]:
     return sorted(largest, key=lambda name: (name == OTHER, -largest[name], name))
 
 
-def beside(caption: str, cells: Mapping[str, Mapping[str, float]], unit: str = "us/query") -> Breakdown:
+def beside(caption: str, cells: Mapping[str, Mapping[str, float]], unit: str = "us/query") -> Table[Sequence[str]]:
     """cells: by cell, then by part; a part that is 0 in all of them is left out"""
     parts = dict.fromkeys(part for figures in cells.values() for part in figures)
     rows = [
@@ -49,7 +40,7 @@ def beside(caption: str, cells: Mapping[str, Mapping[str, float]], unit: str = "
         for part in parts
         if any(figures.get(part) for figures in cells.values())
     ]
-    return Breakdown(caption, ("part", *cells), rows, unit)
+    return of_cells(caption, ("part", *cells), rows, unit)
 
 
 def against_base(
@@ -61,7 +52,7 @@ def against_base(
     moved: Mapping[str, str],
     lacks: Mapping[str, Container[str]],
     unit: str = "us/query",
-) -> Breakdown:
+) -> Table[Sequence[str]]:
     """sessions: rounds that the intervals rest on; of one alone nothing is called a difference. moved: words by row
 
     lacks: rows that each of both cannot have; what the other one alone has is no change
@@ -91,4 +82,4 @@ def against_base(
             "moved: its anchor is inlined in a build that does not name inlined functions (-g1 does), so its time is "
             "in other rows; moved?: may be no more than that"
         )
-    return Breakdown(caption, ("part", base, build, "change", "interval", ""), shown, ". ".join(words))
+    return of_cells(caption, ("part", base, build, "change", "interval", ""), shown, ". ".join(words))

@@ -10,7 +10,7 @@ from ground.results.cells import Baseline, Change
 from ground.results.checks import Verdict
 from ground.results.record import RunRecord
 from ground.results.writes import COLUMNS
-from viz.breakdowns import Breakdown
+from viz.table import Table, of_cells
 from viz.weights import percentages
 
 NO_DIFFERENCE = "not significant"
@@ -18,9 +18,9 @@ NO_DIFFERENCE = "not significant"
 _FOREIGN = 0.05
 
 
-def writes_table(rows: Mapping[str, Mapping[str, str]]) -> Breakdown:
+def writes_table(rows: Mapping[str, Mapping[str, str]]) -> Table[Sequence[str]]:
     """rows: by step, as `results.writes.columns` has them"""
-    return Breakdown(
+    return of_cells(
         "Writes that made the tree (by the engine's own statistics)",
         ("test", *COLUMNS),
         [[step, *(row[name] for name in COLUMNS)] for step, row in rows.items()],
@@ -28,7 +28,7 @@ def writes_table(rows: Mapping[str, Mapping[str, str]]) -> Breakdown:
     )
 
 
-def baselines_table(runs: Mapping[int, Sequence[Baseline]]) -> Breakdown:
+def baselines_table(runs: Mapping[int, Sequence[Baseline]]) -> Table[Sequence[str]]:
     """runs: of fio in the order they were made, by users"""
     digits = {"iops": 0, "reqsz": 1, "us_per": 3, "sy_per": 3, "cpu_per": 3, "lat": 2, "io_lat": 2}
     rows, orders = [], []
@@ -38,7 +38,7 @@ def baselines_table(runs: Mapping[int, Sequence[Baseline]]) -> Breakdown:
             ends = [f"{choose([getattr(run, name) for run in of_users]):.{places}f}" for name, places in digits.items()]
             rows.append([f"{called}, {what}", *ends, str(len(of_users))])
         orders.append(f"{called}: iops of the runs in order: {', '.join(map(_iops, of_users))}")
-    return Breakdown(
+    return of_cells(
         "fio, random reads of the database's own files (sync, O_DIRECT, one read in flight per user)",
         ("", "iops", "reqsz", "usPer", "syPer", "cpuPer", "lat", "io.lat", "runs"),
         rows,
@@ -52,9 +52,9 @@ def _iops(run: Baseline) -> str:
     return f"{run.iops:.0f}{others}"
 
 
-def changes_table(names: Sequence[str], pairs: Sequence[tuple[str, str, Mapping[str, Change]]]) -> Breakdown:
+def changes_table(names: Sequence[str], pairs: Sequence[tuple[str, str, Mapping[str, Change]]]) -> Table[Sequence[str]]:
     """names: of columns; pairs: the first cell, the other, and what changed by column"""
-    return Breakdown(
+    return of_cells(
         "Differences between cells, % of the first",
         ("from", "to", *names),
         [[first, last, *(_change(changes.get(name)) for name in names)] for first, last, changes in pairs],
@@ -71,7 +71,7 @@ def _change(change: Change | None) -> str:
 
 def shares_table(
     caption: str, view: str, cells: Mapping[str, Sequence[Category]], moves: Mapping[str, str], legend: str
-) -> Breakdown:
+) -> Table[Sequence[str]]:
     """A view of several cells, all their runs together. moves: by category, from the first cell to the last"""
     columns = list(cells.values())
     shown = [percentages([category.weight for category in categories]) for categories in columns]
@@ -91,7 +91,7 @@ def shares_table(
         "%: of the weight of the perf windows; 95 %: over their seconds, which samples of one second share; "
         "us/query: that share of the CPU per query of the plain windows"
     )
-    return Breakdown(caption, heads, rows, f"{words}. {legend}")
+    return of_cells(caption, heads, rows, f"{words}. {legend}")
 
 
 def _us(value: float | None) -> str:
@@ -114,7 +114,7 @@ def profiles_legend(records: Sequence[RunRecord]) -> str:
     return words
 
 
-def checks_tables(runs: Mapping[str, RunRecord]) -> list[Breakdown]:
+def checks_tables(runs: Mapping[str, RunRecord]) -> list[Table[Sequence[str]]]:
     """Every check of every run, a column a run; then what is not ok, with its value. runs: by what they are called"""
     checks = [{check.name: check for check in record.checks} for record in runs.values()]
     names = dict.fromkeys(name for of_run in checks for name in of_run)
@@ -130,5 +130,5 @@ def checks_tables(runs: Mapping[str, RunRecord]) -> list[Breakdown]:
         for check in of_run.values()
         if check.verdict is not Verdict.OK
     ]
-    found = [Breakdown("Proofs and checks of every run", ("check", *numbers), rows, "; ".join(trees))]
-    return [*found, *([Breakdown("What is not ok", ("run, check, value",), remarks)] if remarks else [])]
+    found = [of_cells("Proofs and checks of every run", ("check", *numbers), rows, "; ".join(trees))]
+    return [*found, *([of_cells("What is not ok", ("run, check, value",), remarks)] if remarks else [])]

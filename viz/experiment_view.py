@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import RelativeTable
-from viz.breakdowns import Breakdown, Stacked
+from viz.breakdowns import Stacked
+from viz.table import Table
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class ExperimentView:
     relative: Sequence[tuple[str, RelativeTable]] = ()
     curves: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     stacked: Sequence[Stacked] = ()
-    breakdowns: Sequence[Breakdown] = ()
+    breakdowns: Sequence[Table[Sequence[str]]] = ()
     runs: Sequence[MadeRun] = ()
     builds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     failed: Sequence[str] = ()

@@ -51,7 +51,7 @@ class Form:
         if value is None:
             return "" if self.left else "-"
         if isinstance(value, str) and not self.left:
-            return value
+            return value if medium == "page" else printable(value)
         return self.page(value) if medium == "page" and self.page is not None else self.screen(value)
 
 
@@ -188,6 +188,19 @@ def matrix(
     first, *others = heads
     columns = [Column[tuple[str, Sequence[Value]]]("", first, WORDS, lambda row: row[0])]
     columns += [Column("", head, form, cell(place)) for place, head in enumerate(others)]
+    return Table("", title, columns, rows, legend=legend)
+
+
+def of_cells(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], legend: str = "", *, words: bool = False
+) -> Table[Sequence[str]]:
+    """A table whose cells are text already. words: all of them are words, not the first alone"""
+
+    def cell(place: int) -> Callable[[Sequence[str]], str]:
+        return lambda row: row[place]
+
+    forms = [WORDS, *([WORDS if words else COUNT] * (len(heads) - 1))]
+    columns = [Column("", head, form, cell(place)) for place, (head, form) in enumerate(zip(heads, forms, strict=True))]
     return Table("", title, columns, rows, legend=legend)
 
 

@@ -46,9 +46,10 @@ from ioflame.measure.study import refuse_idle
 from ioflame.present.comparison_page import counts_beside, unwatched, write_comparison_page
 from ioflame.present.comparison_tables import tables_of
 from ioflame.stages.comparison import plans_of, verdicts_of
-from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
+from viz.tables.relative import agreement_lines, relative_section, render_relative_markdown, render_relative_tsv
+from viz.terminal.columns import folded
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
-from viz.terminal.relative import render_agreement, render_relative
+from viz.terminal.table import section_text
 from workloads.engines.rocksdb.command_line import CLIENT, bench_command
 from workloads.libraries import asked_libraries, names_a_library
 from workloads.registry import DEFAULT_ENGINE, engine_named
@@ -166,9 +167,9 @@ def _beside(comparisons: Sequence[ComparisonRun], arguments: argparse.Namespace)
         print("\n".join(map(render_relative_markdown, found.tables)), end="")
     else:
         width = terminal_width(sys.stdout)
-        print("\n\n".join(render_relative(table, width) for table in found.tables))
+        print("\n\n".join(section_text(relative_section(table), width) for table in found.tables))
         if found.agreements:
-            print("\n" + render_agreement(found.agreements, width))
+            print("\n" + folded("\n".join(agreement_lines(found.agreements)), width))
     return EXIT_OK
 
 
@@ -191,7 +192,8 @@ def _print(study: ComparisonRun, arguments: argparse.Namespace) -> int:
     else:
         print(comparison_text(study.record, found, width))
         if len(found.arms) > 1:
-            print("\n" + "\n\n".join(render_relative(one, width) for one in tables_of([(study.record, found)]).tables))
+            for one in tables_of([(study.record, found)]).tables:
+                print("\n" + section_text(relative_section(one), width))
         if counted is not None:
             print(f"\n{counted.text}\n\n" + "\n".join(fold_line(line, width or 100, 2) for line in found.counted))
         print(f"comparison:   {shown_path(study.directory)}")

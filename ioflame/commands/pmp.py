@@ -25,7 +25,6 @@ from ioflame.instruments.pmp import analyse, draw
 from ioflame.measure.alone import sample
 from ioflame.present.rules_check import own_rules
 from viz.tables.pmp import locks_section, pmp_section
-from viz.terminal.columns import folded
 from viz.terminal.table import section_text
 from workloads.registry import DEFAULT_ENGINE, engine_names, rules_named
 
@@ -113,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"pmp": msgspec.to_builtins(pmp), "locks": msgspec.to_builtins(locks)}, indent=2))
     else:
         width = terminal_width(sys.stdout)
-        print(folded(section_text([*pmp_section(pmp), *locks_section(locks, pmp)], width), width))
+        print(section_text([*pmp_section(pmp), *locks_section(locks, pmp)], width))
         print(f"\nflame graph: {shown_path(directory / Files.PMP_FLAMEGRAPH)}")
         print(f"stacks:      {shown_path(directory / Files.PMP_FOLDED)}")
     if interrupted:

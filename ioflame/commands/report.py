@@ -22,7 +22,8 @@ from ioflame.present.imported import imported_view
 from ioflame.present.report import write_page_of
 from viz.page.document import write_page
 from viz.page.experiment import render_experiment
-from viz.terminal.relative import render_relative
+from viz.tables.relative import relative_section
+from viz.terminal.table import section_text
 
 _VERSIONS = "versions.html"
 
@@ -68,7 +69,8 @@ def _import(files: Sequence[Path], asked: Path | None) -> int:
     check_new(out, str(out), f"-o {shlex.quote(str(out))}")
     view = imported_view(files)
     write_page(render_experiment(view), out)
-    print("\n\n".join(render_relative(table, terminal_width(sys.stdout)) for _, table in view.relative))
+    width = terminal_width(sys.stdout)
+    print("\n\n".join(section_text(relative_section(table), width) for _, table in view.relative))
     for words in view.notes:
         Reporter.on_terminal().warn(words)
     _print_place(out)

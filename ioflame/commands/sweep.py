@@ -24,7 +24,8 @@ from ioflame.measure.job import planned
 from ioflame.measure.options import profile_options
 from ioflame.measure.sweep import SweepOptions, check_swept, sweep
 from ioflame.present.sweep import shown_sweep, write_sweep_page
-from viz.terminal.sweep import render_sweep
+from viz.tables.sweep import sweep_section
+from viz.terminal.table import section_text
 from workloads.database import locked
 from workloads.engine import OUR_CLIENT
 
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _print(directory: Path) -> int:
     view = shown_sweep(SweepRun.open(directory).record)
     page = write_sweep_page(view, directory)
-    print(render_sweep(view, terminal_width(sys.stdout)))
+    print(section_text(sweep_section(view), terminal_width(sys.stdout)))
     print(f"sweep:        {shown_path(directory)}")
     print(f"report:       {shown_path(page)}   (one page; open it in a browser)")
     print(view.sentence)

@@ -17,7 +17,8 @@ from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios, summ
 from ioflame.analysis.compare.accounts import account_change
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 from ioflame.analysis.metric_intervals import slice_columns
-from viz.breakdowns import Breakdown, Stacked, against_base, beside, parts_in_order
+from viz.breakdowns import Stacked, against_base, beside, parts_in_order
+from viz.table import Table
 from workloads.cells import Breakdown as Asked
 from workloads.cells import Cell, Cells, Column
 
@@ -120,7 +121,7 @@ def _by_round(record: CellsRecord, members: Mapping[str, str]) -> list[list[Cell
 
 
 # ---- where the CPU went --------------------------------------------------------------------------------------------
-def breakdowns_of(cells: Cells, going: CellsRun) -> list[Breakdown]:
+def breakdowns_of(cells: Cells, going: CellsRun) -> list[Table[Sequence[str]]]:
     """The tables that the experiment's file asks for: cell beside cell, or each build against the base."""
     found = []
     for asked in cells.breakdowns:
@@ -188,7 +189,7 @@ def _parts_in(figures: Mapping[str, float], asked: Asked) -> dict[str, float]:
 
 def _against_base(
     caption: str, cells: Cells, going: CellsRun, members: Mapping[str, str], asked: Asked
-) -> list[Breakdown]:
+) -> list[Table[Sequence[str]]]:
     base, *others = cells.builds
     if asked.by in ACCOUNTS:
         return _accounts_against_base(caption, cells, going.record, members, asked)
@@ -218,7 +219,7 @@ def _against_base(
 
 def _accounts_against_base(
     caption: str, cells: Cells, record: CellsRecord, members: Mapping[str, str], asked: Asked
-) -> list[Breakdown]:
+) -> list[Table[Sequence[str]]]:
     base, *others = cells.builds
     unit = ACCOUNTS[asked.by].unit
     rounds = [

@@ -12,7 +12,6 @@ from ioflame.analysis.bootstrap import Draws
 from ioflame.analysis.categories import part_of
 from ioflame.analysis.cell_draws import CellRuns, MeasuredRun, category_draws, changes_of, movement, pairs_of
 from ioflame.stages.cells import SecondsOfCells
-from viz.breakdowns import Breakdown
 from viz.cell_tables import (
     baselines_table,
     changes_table,
@@ -22,10 +21,11 @@ from viz.cell_tables import (
     writes_table,
 )
 from viz.export.benchmark_tsv import render_report_tsv
+from viz.table import Table
 from workloads.cells import BASELINE, Cells
 
 
-def tables_of(cells: Cells, going: CellsRun, seconds: SecondsOfCells) -> Iterator[Breakdown]:
+def tables_of(cells: Cells, going: CellsRun, seconds: SecondsOfCells) -> Iterator[Table[Sequence[str]]]:
     """The tables, those that would be empty left out."""
     # A small database writes less than a tenth of a GB.
     writes = {step: columns(figures, digits=3) for step, figures in _written(cells, going)}
@@ -61,7 +61,7 @@ def _of_step(runs: CellRuns, step: str) -> Sequence[MeasuredRun]:
 
 def _shares(
     caption: str, view: str, runs: Mapping[str, Sequence[MeasuredRun]], cpu: Mapping[str, Draws | None]
-) -> Breakdown:
+) -> Table[Sequence[str]]:
     """A view of several cells. cpu: us per query that it divides up, by cell"""
     drawn = {name: category_draws(of_cell, view) for name, of_cell in runs.items()}
     names = [row.name for row in next(iter(runs.values()))[0].views[view].rows]

@@ -13,11 +13,18 @@ from ground.results.counted import BASELINE, Counted, CountRecord, CountRun, Eve
 from ground.results.files import Files
 from ground.system.atomic_files import read_text, write_whole
 from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread
-from viz.counted_view import NOT_COUNTED, NOT_COUNTED_BY_PROCESSOR, Block, CountView, OperationView
-from viz.export.counted_table import render_count_markdown
 from viz.page.counted import render_count
 from viz.page.document import write_page
-from viz.terminal.counted import render_counts
+from viz.tables.counted import (
+    NOT_COUNTED,
+    NOT_COUNTED_BY_PROCESSOR,
+    Block,
+    CountView,
+    OperationView,
+    count_section,
+    render_count_markdown,
+)
+from viz.terminal.table import section_text
 
 # By which the files that an operation leaves may differ.
 _SAME_WORK = 0.01
@@ -40,10 +47,11 @@ def write_pages(directory: Path, record: CountRecord, width: int | None) -> Show
     """What can be printed; the same with all categories is written to the directory, beside the counts."""
     CountRun(directory, record).save()
     every = _view(directory, record, {name: _views(of) for name, of in record.operations.items()})
-    write_whole(directory / Files.SUMMARY, f"{render_counts(every, None, set(record.operations))}\n".encode())
+    write_whole(directory / Files.SUMMARY, f"{section_text(count_section(every, set(record.operations)))}\n".encode())
     shown = _view(directory, record, {name: [of.view] for name, of in record.operations.items()})
     write_page(render_count(shown), directory / Files.REPORT)
-    text = render_counts(shown, width, set(record.operations) if len(record.operations) == 1 else ())
+    whole = set(record.operations) if len(record.operations) == 1 else ()
+    text = section_text(count_section(shown, whole), width)
     return Shown(text, render_count_markdown(shown), shown.sentence, shown)
 
 

@@ -18,15 +18,14 @@ from ioflame.present.cell_builds import breakdowns_of, compared_builds, stacked_
 from ioflame.present.cell_seconds import database_facts, report_tsv, tables_of
 from ioflame.present.published_curve import beside_published, published_ratios
 from ioflame.stages.cells import Drawn, headings_of, judged, measured_cells, seconds_of_cells, values_of
-from viz.breakdowns import Breakdown
 from viz.experiment_view import ExperimentView, MadeRun, Spread
-from viz.export.relative_tables import render_relative_tsv
 from viz.page.document import write_page
 from viz.page.experiment import render_experiment
+from viz.table import Table
+from viz.tables.relative import relative_section, render_relative_tsv
 from viz.terminal.cells import cells_tsv, facts_of, render_cells
-from viz.terminal.columns import aligned
-from viz.terminal.relative import render_relative
 from viz.terminal.summary import lost_lines
+from viz.terminal.table import section_text
 from workloads.cells import Cells
 
 _QUARTERS = Spread("the 25th to 75th percentile of its runs, of which there are four or more.")
@@ -48,7 +47,7 @@ class _Spread:
     """
 
     spread: Spread
-    breakdowns: Sequence[Breakdown]
+    breakdowns: Sequence[Table[Sequence[str]]]
     facts: Sequence[str] = ()
     drawn: Drawn | None = None
     report_tsv: str = ""
@@ -121,11 +120,8 @@ def cells_text(view: ExperimentView, going: CellsRun, width: int | None) -> str:
     """What the page shows as text, also as files in the experiment's directory."""
 
     def text(columns: int | None) -> str:
-        further = [render_relative(table, columns) for _, table in view.relative]
-        further += [
-            f"{one.caption}\n{aligned([one.heads, *one.rows], columns)}" + f"\n  {one.legend}" * bool(one.legend)
-            for one in view.breakdowns
-        ]
+        further = [section_text(relative_section(table), columns) for _, table in view.relative]
+        further += [section_text(view.breakdowns, columns)]
         return render_cells(going.record, view, [*view.notes, *further], columns)
 
     directory = going.directory

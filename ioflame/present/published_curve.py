@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ground.results.differences import Cell, RelativeTable
-from viz.breakdowns import Breakdown
+from viz.table import Table, of_cells
 from workloads.curves import Curve
 
 # A published change below this is within what one run of a test repeats to.
@@ -29,12 +29,12 @@ class _Row(NamedTuple):
 
 def beside_published(
     curve: Curve | None, tables: Sequence[tuple[str, RelativeTable]], versions: Mapping[str, str]
-) -> list[Breakdown]:
+) -> list[Table[Sequence[str]]]:
     """Two tables for each group of cells that something was published of: a line an outcome, and every ratio.
 
     versions: of the builds, by their names
     """
-    found: list[Breakdown] = []
+    found: list[Table[Sequence[str]]] = []
     if curve is None:
         return found
     for group, table in tables:
@@ -43,7 +43,7 @@ def beside_published(
             continue
         source = f"published: {curve.source}"
         caption = f"{group}: as published, and on this host"
-        found.append(Breakdown(caption, ("test", *_OUTCOMES), _summary(rows), source))
+        found.append(of_cells(caption, ("test", *_OUTCOMES), _summary(rows), source))
         heads = ("test", "version", f"over {table.base}", "interval", "published", "of", "")
         every = [[row.test, row.build, f"{row.cell.ratio:.2f}", _interval(row.cell), *row[3:]] for row in rows]
         legend = (
@@ -53,7 +53,7 @@ def beside_published(
             f"interval includes the published ratio and 1, or one round has no interval; {_NOT_PUBLISHED}: beside it "
             "the versions before and after"
         )
-        found.append(Breakdown(f"{group}: beside the published relative rates", heads, every, legend))
+        found.append(of_cells(f"{group}: beside the published relative rates", heads, every, legend))
     return found
 
 

@@ -10,7 +10,7 @@ from ground.results.sweep import Offered, SweepRecord
 from ioflame.analysis.knee import Kept, kept, knee_of
 from viz.page.document import write_page
 from viz.page.sweep import render_sweep_page
-from viz.sweep_view import SweepView
+from viz.tables.sweep import SweepView
 
 
 def shown_sweep(record: SweepRecord) -> SweepView:

@@ -6,8 +6,9 @@ import math
 
 from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import Cell, RelativeTable
-from viz.breakdowns import Breakdown, Stacked
+from viz.breakdowns import Stacked
 from viz.experiment_view import ExperimentView, MadeRun, Spread
+from viz.table import of_cells
 
 RUN = "asc.2, old-1-readwhilewriting"
 VIEW = ExperimentView(
@@ -44,7 +45,7 @@ VIEW = ExperimentView(
         Stacked("of readww", ("LRU", "bloom", "other"), {"7.8": {"LRU": 2.0, "other": 1.0}, "9.0": {"LRU": 4.0}}),
         Stacked("of overwrite", ("LRU", "bloom", "other"), {"7.8": {"bloom": 1.0}}),
     ],
-    breakdowns=[Breakdown("CPU by role", ("role", "asc.1"), [["reader", "4.20"]])],
+    breakdowns=[of_cells("CPU by role", ("role", "asc.1"), [["reader", "4.20"]])],
     runs=[MadeRun("asc.2, old", "1", "done, 4 s", {"load": "load.log", "readwhilewriting": f"{RUN}/report.html"})],
     builds={"old": {"version": "7.8", "lto": "no"}, "new": {"version": "9.0", "lto": "no"}},
     cannot="100M rows",

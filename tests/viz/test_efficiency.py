@@ -109,7 +109,7 @@ def columns(one: CellRuns) -> Mapping[str, Draws]:
 
 def table(view: ExperimentView, caption: str) -> dict[str, list[str]]:
     """A table beside that of the cells, by the first column."""
-    found = next(one for one in view.breakdowns if one.caption.startswith(caption))
+    found = next(one for one in view.breakdowns if one.title.startswith(caption))
     return {row[0]: list(row[1:]) for row in found.rows}
 
 
@@ -117,8 +117,8 @@ STEADY = (9990.0, 10_000.0, 10_010.0, 10_005.0, 9995.0)
 
 
 def changes(view: ExperimentView) -> dict[str, str]:
-    found = next(one for one in view.breakdowns if one.caption.startswith("Differences"))
-    return dict(zip(found.heads[2:], found.rows[0][2:], strict=True))
+    found = next(one for one in view.breakdowns if one.title.startswith("Differences"))
+    return dict(zip(found.cells("page")[0][2:], found.rows[0][2:], strict=True))
 
 
 def test_cells_differ_in_nothing_where_their_difference_holds_zero(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_cells_differ_in_nothing_where_their_difference_holds_zero(tmp_path: Pat
         readrandom2=cell(measured(8400, 18.0), fio_iops=(9500, 9800)),
     )
     assert changes(view)["qps"] == "+5.0 ?"
-    fio_table = next(one for one in view.breakdowns if one.caption.startswith("fio, random reads"))
+    fio_table = next(one for one in view.breakdowns if one.title.startswith("fio, random reads"))
     assert "in order: 9000, 10000, 9500, 9800" in fio_table.legend
     assert table(view, "fio, random reads")["1 user, median"][0] == "9650"
 
@@ -229,7 +229,7 @@ def test_a_database_that_reads_nothing_has_no_figures_per_read_and_without_fio_n
     assert [row[name] for name in ("io.eff", "us.inc", "cpu.inc", "fio+inc")] == [None] * 4
     assert row["io+cpu"] is not None
     view = shown(tmp_path, readrandom=cell(measured(8000, 20.0)))
-    assert not any(one.caption.startswith("fio") for one in view.breakdowns)
+    assert not any(one.title.startswith("fio") for one in view.breakdowns)
 
 
 def test_reads_of_others_are_named_beside_the_figures_they_spoil(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_reads_of_others_are_named_beside_the_figures_they_spoil(tmp_path: Path)
     )
     one.baselines[1].others = 0.468
     view = shown(tmp_path, readrandom=one)
-    fio_table = next(one for one in view.breakdowns if one.caption.startswith("fio"))
+    fio_table = next(one for one in view.breakdowns if one.title.startswith("fio"))
     assert "9990, 10000 (47 % of the bytes were read by others), 10010" in fio_table.legend
     assert list(table(view, "What is not ok")) == ["1 warn: others' reads: 24.9%; IOPS and reqsz count them too"]
 
@@ -250,7 +250,7 @@ def test_every_check_of_every_run_is_told_beside_its_tree_and_the_page_is_that_o
     last = cell(measured(8000, 20.0, (10, 50, 40)), fio_iops=STEADY)
     view = shown(tmp_path, readrandom=cell(bad, fio_iops=STEADY), readrandom3=last)
     assert table(view, "Proofs and checks") == {"LSM tree": ["failed", "ok"], "drift": ["ok", "-"]}
-    proofs = next(one for one in view.breakdowns if one.caption.startswith("Proofs"))
+    proofs = next(one for one in view.breakdowns if one.title.startswith("Proofs"))
     assert proofs.legend.startswith("1: readrandom, 1 user, run 1: L7 2 files; 2: readrandom3")
     assert list(table(view, "What is not ok")) == ["1 failed: LSM tree: L7; two levels"]
     page = render_experiment(view)

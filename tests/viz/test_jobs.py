@@ -24,10 +24,9 @@ from viz.page.sweep import render_sweep_page
 from viz.page.timeline import timeline
 from viz.svg.job_lanes import lanes_height
 from viz.svg.sweep import sweep_plot
-from viz.sweep_view import SweepView
 from viz.tables.jobs import jobs_line, jobs_section
+from viz.tables.sweep import SweepView, sweep_section
 from viz.tables.whose import labelled, level_matrix, reason_sums, whose_section
-from viz.terminal.sweep import render_sweep
 from viz.terminal.table import section_text
 
 
@@ -167,7 +166,7 @@ RUNS = [one(2500, 400), one(5000, 800), one(7500, 2600), one(9000, 0, overloaded
 
 def test_rates_are_in_order_and_each_says_whether_it_kept_the_limit() -> None:
     view = shown_sweep(record(RUNS))
-    rows = [line.split() for line in render_sweep(view, 100).splitlines() if line.strip()[:1].isdigit()]
+    rows = [line.split() for line in section_text(sweep_section(view), 100).splitlines() if line.strip()[:1].isdigit()]
     told = {row[0]: row[-1] for row in rows if "keys" not in row[1]}
     assert list(told) == ["2,500", "5,000", "6,000", "7,500", "9,000"]
     assert list(told.values()) == ["yes", "yes", "known", "no", "overloaded"]
@@ -191,7 +190,8 @@ def test_the_page_has_the_plot_the_table_and_the_command() -> None:
     assert page.count("<script") == render_sweep_page(shown_sweep(record(RUNS[:1]))).count("<script")
     assert "every rate was overloaded" in sweep_plot(record([one(9000, 0, overloaded=True)], None), "words")
     view = SweepView(record(RUNS), "words", {})
-    assert {len(row) for row in view.rows} == {len(view.heads)} and len(view.rows) == len(RUNS) + 1
+    rows = view.table.cells("page")
+    assert len({len(row) for row in rows}) == 1 and len(rows) == len(RUNS) + 2
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:

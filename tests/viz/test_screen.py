@@ -68,7 +68,7 @@ def test_the_parts_of_the_cpu_add_up_to_it_heaviest_first_and_other_last() -> No
     run = view()
     assert run.owner is not None
     rows = list(run.owner.rows)
-    tiny = [replace(rows[0], name=f"tiny{i}", weight=1, share=0.5) for i in range(3)]
+    tiny = [replace(rows[0], name=f"tiny{i}", weight=1, share=0.5, us_per_query=0.1) for i in range(3)]
     heavy = [replace(row, share=row.share * 0.985) for row in rows]
     run.owner = replace(run.owner, rows=[*heavy[:-1], *tiny, heavy[-1]])
     assert "3 smaller ones: tiny0, tiny1, tiny2" in text_of(first_screen_of(run))

@@ -28,10 +28,16 @@ from tests.viz import compared, observers
 from tests.viz.experiments import VIEW
 from tests.viz.runs import record
 from viz.export.benchmark_tsv import HEADER, render_report_tsv
-from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
-from viz.relative_cells import legend, rows_of, two_digits, with_interval
 from viz.tables.latency import latency_layers, latency_section
 from viz.tables.operations import operations_section
+from viz.tables.relative import (
+    legend,
+    relative_table,
+    render_relative_markdown,
+    render_relative_tsv,
+    two_digits,
+    with_interval,
+)
 from viz.terminal.cells import cells_tsv, facts_of, render_cells
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.fleet import render_watch
@@ -96,11 +102,11 @@ def relative() -> RelativeTable:
 
 
 def test_relative_cells_are_empty_where_nothing_was_measured() -> None:
-    head, readww, overwrite, mean = rows_of(relative(), with_interval)
-    assert head == ["", "7.8", "8.0", "9.0"] and mean == ["geometric mean of reads", "1.00", "1.10 +", ""]
+    head, readww, overwrite, mean = relative_table(relative(), "", with_interval).cells("page")
+    assert head == ["test", "7.8", "8.0", "9.0"] and mean == ["geometric mean of reads", "1.00", "1.10 +", ""]
     assert readww == ["readww", "1.00", "1.10 [1.05, 1.15] +", "1.20 [0.10, 9.00] ?"]
     assert overwrite == ["overwrite", "1.00", "", "0.90 [0.88, 0.92] -"]
-    assert rows_of(relative(), two_digits)[2] == ["overwrite", "1.00", "", "0.90"]
+    assert relative_table(relative(), "", two_digits).cells("page")[2] == ["overwrite", "1.00", "", "0.90"]
     # The legend says how many marks are chance, where there are intervals.
     assert "[]" not in legend(relative())
     sure = replace(relative(), cells={"readww": {"8.0": Cell(1.1, "+", 1.0, 1.2, confidence=0.99)}})

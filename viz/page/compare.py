@@ -18,13 +18,13 @@ from ground.results.frame_differences import FrameDifferences
 from ground.results.metrics import COMPARED, DECIDING, window_metrics
 from ground.results.verdicts import ArmVerdict, Verdicts
 from ground.system.host import describe_host
-from viz.counted_view import NOT_COUNTED, CountView
 from viz.figures import account_digits
 from viz.page.counted import every_operation
 from viz.page.document import page
 from viz.page.frames import frames_compared
 from viz.page.rendering import absent, banner, part, plot_figure, render, table
 from viz.svg.blocks import Dot, blocks_plot
+from viz.tables.counted import NOT_COUNTED, CountView
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from viz.counted_view import Block, CountView, OperationView, figure
 from viz.flame.palette import hue_places
 from viz.page.document import page
-from viz.page.rendering import banner, part, plot_figure, render, table
+from viz.page.rendering import banner, part, plot_figure, render, section_markup
 from viz.svg.history import category_bars
 from viz.svg.ratios import Ratio, ratios_plot
+from viz.tables.counted import Block, CountView, OperationView
 
 # Arms from which on they are a curve.
 _CURVE = 3
@@ -38,14 +38,8 @@ def render_count(view: CountView) -> str:
 
 def every_operation(view: CountView) -> Markup:
     """A table over all arms; of three and more a curve as well; and each against the base."""
-    rows = [[one.name, *map(figure, one.instructions), one.per, one.about] for one in view.operations]
-    parts = [table("Instructions", ["operation", *view.arms, "per", "what it is"], rows, "numbers noted")]
-    if len(view.arms) >= _CURVE:
-        parts.insert(0, _curves(view))
-    if len(view.arms) > 1:
-        told = [[one.name, *one.verdicts] for one in view.operations]
-        parts.append(table(f"Against {view.arms[0]}", ["operation", *view.arms[1:]], told, "words"))
-    return Markup("").join(parts)
+    tables = section_markup([view.table, view.against])
+    return _curves(view) + tables if len(view.arms) >= _CURVE else tables
 
 
 def _curves(view: CountView) -> Markup:
@@ -65,12 +59,9 @@ def _curves(view: CountView) -> Markup:
 def _operation(view: CountView, one: OperationView) -> Markup:
     parts = [banner("note", f"{arm} is not counted: {why}.") for arm, why in one.lacks.items()]
     for block in one.blocks:
-        made = view.table(block)
-        if not made:
-            continue
-        if block.stacks and len(view.arms) > 1:
+        if block.stacks and block.counted and len(view.arms) > 1:
             parts.append(_stacked(view, one, block))
-        parts.append(table(f"{one.name}: {block.title or 'what was counted'}", made[0], made[1:]))
+        parts.append(section_markup([view.block(block, f"{one.name}: {block.title or 'what was counted'}")]))
     return Markup("").join(parts)
 
 

@@ -16,12 +16,12 @@ from viz.experiment_view import ExperimentView
 from viz.figures import number_text
 from viz.flame.palette import hue_places
 from viz.page.document import page
-from viz.page.rendering import absent, banner, part, plot_figure, render, table
-from viz.relative_cells import legend, rows_of, two_digits, with_interval
+from viz.page.rendering import absent, banner, part, plot_figure, render, section_markup, table, table_markup
 from viz.svg.bars import Bar, bars_plot
 from viz.svg.elements import element
 from viz.svg.history import category_bars
 from viz.svg.ratios import Ratio, ratios_plot
+from viz.tables.relative import has_intervals, legend, relative_table, two_digits, with_interval
 
 _SINGLE = "A line is a test. Single runs: what differs may be the host's."
 _VERDICTS = {True: ("passed", "ok"), False: ("failed", "bad"), None: ("not judged", "note")}
@@ -35,7 +35,7 @@ def render_experiment(view: ExperimentView) -> str:
         ("CPU of a query", "stacked", bool(view.stacked), _stacked),
         ("Table", "table", bool(view.values), _table),
         ("Charts", "charts", bool(view.charted), _charts),
-        (view.spread.beside, "parts", bool(view.breakdowns), _breakdowns),
+        (view.spread.beside, "parts", bool(view.breakdowns), lambda view: section_markup(view.breakdowns)),
         ("Runs", "runs", bool(view.runs), _runs),
         ("Builds", "builds", bool(view.builds), _builds),
         ("What this cannot show", "cannot", bool(view.cannot), lambda view: element("p", view.cannot)),
@@ -145,14 +145,14 @@ def _relative(view: ExperimentView) -> Markup:
         caption = f"{of}: {found.metric} relative to {found.base}"
         published = {row: line for row, line in view.curves.get(of, {}).items() if row in lines}
         plot = ratios_plot(lines, found.columns, caption, published)
-        intervals = any(cell.low is not None for row in found.cells.values() for cell in row.values())
+        intervals = has_intervals(found)
         words = "A line is a test; its band is the interval of the ratio." if intervals else _SINGLE
         words += " An interval that is far wider than the ratios differ is cut at the edge." if intervals else ""
         words += " A hollow mark: published." if published else ""
         hues = [(hue % 16, row) for hue, row in enumerate(found.rows)]
         parts.append(plot_figure(caption, plot, f"{quote(of, safe=' ')}.svg", words, caption, hues))
-        head, *rows = rows_of(found, with_interval if intervals else two_digits)
-        parts.append(table(caption, ["test", *head[1:]], rows, "numbers", legend(found) if intervals else ""))
+        text, words = (with_interval, legend(found)) if intervals else (two_digits, "")
+        parts.append(table_markup(relative_table(found, caption, text, words)))
     return Markup("").join(parts)
 
 
@@ -170,10 +170,6 @@ def _stacked(view: ExperimentView) -> Markup:
 
 
 # ---- the rest ------------------------------------------------------------------------------------------------------
-def _breakdowns(view: ExperimentView) -> Markup:
-    return Markup("").join(table(one.caption, one.heads, one.rows, legend=one.legend) for one in view.breakdowns)
-
-
 def _runs(view: ExperimentView) -> Markup:
     rows = [
         [run.cell, run.what, run.outcome, Markup(" ").join(_link(words, path) for words, path in run.links.items())]

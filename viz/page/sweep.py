@@ -12,19 +12,14 @@ from markupsafe import Markup
 from ground.results.sweep import PERCENTILES
 from ground.system.host import describe_host
 from viz.page.document import page
-from viz.page.rendering import part, plot_figure, render, table
+from viz.page.rendering import part, plot_figure, render, table_markup
 from viz.svg.sweep import sweep_plot
-from viz.sweep_view import SweepView
+from viz.tables.sweep import SweepView
 
 _CAPTION = "Latency by the rate at which queries come"
 _LEGEND = (
     "From the moment that a query was due to its end, so waiting behind slow queries is in it. A cross at the top is a "
     "rate that was overloaded: queries still waited at the end, so percentiles would depend on the length of the run."
-)
-_COLUMNS = (
-    "late p99: how late the client itself began; a latency may hold so much of the client's own. CPU/query: of the "
-    "whole process, with up to 20 us in which the client spins until a query is due. The run without a rate asks again "
-    "at once; its latencies are from the call."
 )
 
 
@@ -52,4 +47,4 @@ def _plot(view: SweepView) -> Markup:
 
 def _table(view: SweepView) -> Markup:
     command = render("facts.html", items=[("command", view.record.command)])
-    return Markup("").join((table("Runs by rate", view.heads, view.rows, "numbers noted", _COLUMNS), command))
+    return Markup("").join((table_markup(view.table), command))

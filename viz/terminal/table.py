@@ -6,7 +6,7 @@ from typing import Any
 
 from ground.text.columns import fold_line
 from viz.table import Section, Table
-from viz.terminal.columns import aligned
+from viz.terminal.columns import aligned, folded
 
 # Columns where the width is not known.
 _WIDTH = 100
@@ -15,7 +15,7 @@ _WORDS = 30
 
 
 def section_text(section: Section, width: int | None = None) -> str:
-    """Its paragraphs and tables, an empty line around each table."""
+    """Its paragraphs and tables, an empty line around each table; no line is wider than `width`."""
     parts: list[str] = []
     lines: list[str] = []
     for block in section:
@@ -24,7 +24,7 @@ def section_text(section: Section, width: int | None = None) -> str:
         elif isinstance(block, Table) and block.title and block.seen:
             parts += ["\n".join(lines), table_text(block, width)]
             lines = []
-    return "\n\n".join(part for part in [*parts, "\n".join(lines)] if part)
+    return folded("\n\n".join(part for part in [*parts, "\n".join(lines)] if part), width)
 
 
 def table_text(table: Table[Any], width: int | None = None) -> str:

@@ -16,8 +16,8 @@ from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios, summ
 from ioflame.analysis.compare.relative import agreement, cell_of, geometric_mean, relative_table
 from ioflame.analysis.compare.verdict import Costs, VerdictRule, compare
 from tests.ioflame.analysis.worlds import steady
-from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
-from viz.terminal.relative import render_agreement, render_relative
+from viz.tables.relative import agreement_lines, relative_section, render_relative_markdown, render_relative_tsv
+from viz.terminal.table import section_text
 from workloads.registry import engine_named
 
 
@@ -108,7 +108,7 @@ def test_every_cell_is_the_hands_own_division() -> None:
     for line in lines:
         assert float(line["ratio"]) == runs[line["test"], line["version"]] / runs[line["test"], base]
         assert (line["mark"], line["low"]) == (("base" if line["version"] == base else "?"), "NA")
-    text = render_relative(table, 80)
+    text = section_text(relative_section(table), 80)
     assert max(map(len, text.splitlines())) <= 80
     assert f"{runs['readww', versions[7]] / runs['readww', base]:.2f}" in text
     assert "C" not in relative_table("qps", "h", "A", {("get", "B"): (90.0, 100.0)}).cells["get"]
@@ -128,10 +128,10 @@ def test_a_cell_has_its_interval_and_one_mark() -> None:
     }
     assert table.marked == 2
     assert table.chance == pytest.approx(0.1)
-    text = render_relative(table)
+    text = section_text(relative_section(table), 80)
     assert "of 2 cells marked - or + at most 0.1 are chance, on average" in text
     markdown = render_relative_markdown(table).splitlines()
-    assert markdown[2] == "|  | 10.5.5 | 10.6.2 | 11.0 |"
+    assert markdown[2] == "| test | 10.5.5 | 10.6.2 | 11.0 |"
     assert markdown[-4].startswith("| overwrite | 1.00 | 0.68 ? |  |")
 
 
@@ -155,7 +155,7 @@ def test_hosts_that_disagree_are_never_pooled() -> None:
     found = agreement({name: cell_of(one) for name, one in hosts.items()}, "qps", 0.02)
     assert found.pooled is None and found.p < 0.001 and found.i_squared > 0.9
     assert (found.mark, found.holds, found.of) == ("=", 2, 3)
-    line = render_agreement({"fillseq": found}, 200)
+    line = "\n".join(agreement_lines({"fillseq": found}))
     assert line.startswith("fillseq: = on 2 of 3 hosts: small 1.00=, medium 1.00=, large 0.91-; they differ beyond")
     assert "together" not in line
 
@@ -168,5 +168,5 @@ def test_hosts_that_agree_have_one_ratio_nearer_than_any_of_them() -> None:
     found = agreement(cells, "qps", 0.02)
     assert found.pooled is not None and found.pooled.mark == "-" and found.pooled.error is not None
     assert found.pooled.error < min(cell.error or 0 for cell in cells.values())
-    assert "- on 3 of 3 hosts" in render_agreement({"get": found})
-    assert "all hosts together 0.95 [0.94, 0.96] -" in render_agreement({"get": found}, None)
+    assert "- on 3 of 3 hosts" in "\n".join(agreement_lines({"get": found}))
+    assert "all hosts together 0.95 [0.94, 0.96] -" in "\n".join(agreement_lines({"get": found}))

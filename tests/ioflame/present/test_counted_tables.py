@@ -11,10 +11,18 @@ from ground.results import counted as results
 from ground.results.counted import Category, Counted, CountedArm, CountRecord, Event, OfOperation
 from ioflame.measure.count.plan import with_baseline
 from ioflame.present.counted import failures, write_pages
-from viz.counted_view import NOT_COUNTED, Block, CountView, OperationView, change, figure
-from viz.export.counted_table import render_count_markdown
 from viz.page.counted import render_count
-from viz.terminal.counted import render_counts
+from viz.tables.counted import (
+    NOT_COUNTED,
+    Block,
+    CountView,
+    OperationView,
+    change,
+    count_section,
+    figure,
+    render_count_markdown,
+)
+from viz.terminal.table import section_text
 
 OPERATIONS = 100
 
@@ -40,7 +48,7 @@ def test_a_table_has_every_arm_and_its_change(tmp_path: Path) -> None:
         tmp_path, record(old=counted(1000), new=counted(1100), same=counted(1000), none=lacking), 100
     ).text
     lines = [line.split() for line in shown.splitlines()]
-    assert ["get", "1,000", "1,100", "1,000", "-"] in lines
+    assert ["get", "1,000", "1,100", "1,000", "-", "operation"] in [line[:6] for line in lines]
     assert ["get", "+10.00%", "more", "instructions", "same", "within", "0.100%", "not", "counted"] in lines
     assert ["LRU", "1,000", "1,100", "1,000", "-"] in lines
     assert "none: not counted; RocksDB has it since 7.3.1" in shown and NOT_COUNTED in " ".join(shown.split())
@@ -98,7 +106,7 @@ def test_functions_that_differ_most_come_first(tmp_path: Path) -> None:
         lines = [f"c;main;kept {own[0] * OPERATIONS}", f"c;main;changed {own[1] * OPERATIONS}", f"c;main {OPERATIONS}"]
         (tmp_path / "get" / f"{arm}.folded").write_text("\n".join(lines) + "\n")
     shown = write_pages(tmp_path, record(old=counted(1000), new=counted(1000)), None).text
-    table = shown.partition("functions that differ most")[2].splitlines()[1:]
+    table = shown.partition("functions that differ most")[2].splitlines()[2:]
     assert [line.split() for line in table] == [["changed", "400", "300", "-100"], ["kept", "500", "510", "+10"]]
 
 
@@ -115,7 +123,7 @@ def test_of_one_arm_there_is_nothing_to_compare_and_names_are_no_markup() -> Non
     page = render_count(view)
     assert "only, instructions: get 1,234" in page and "Against" not in page
     assert "a &lt;i&gt;Get" in page and "<b>" not in page and "&lt;b&gt;" in page
-    shown = render_counts(view, 80, {"get"})
+    shown = section_text(count_section(view, {"get"}), 80)
     assert (
         "Against" not in shown and "none" not in shown and ["<b>", "7"] in [line.split() for line in shown.splitlines()]
     )

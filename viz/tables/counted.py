@@ -1,9 +1,13 @@
-"""Counts as they are shown, on the screen and on the page: figures per operation, by arm."""
+"""Counts as they are shown, on the screen, on the page and in a pull request: figures per operation, by arm."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from viz.table import Block as Shown
+from viz.table import Section, Table, of_cells
+from viz.tables.relative import markdown_row
 
 NOT_COUNTED = (
     "Not counted: the kernel, caches, real branch prediction, the width of vector instructions, waiting, contention."
@@ -55,11 +59,23 @@ class CountView:
     notes: Sequence[str] = ()
     unseen: str = NOT_COUNTED
 
-    def table(self, block: Block) -> list[list[str]]:
-        """Heads and the rows that have counts, of two arms with the change; empty where none has."""
-        heads = [block.title, *self.arms, *(["change"] if len(self.arms) == _TWO else [])]
+    @property
+    def against(self) -> Table[Sequence[str]]:
+        """Each arm against the base."""
+        rows = [[one.name, *one.verdicts] for one in self.operations] if len(self.arms) > 1 else []
+        return of_cells(f"Against {self.arms[0]}", ["operation", *self.arms[1:]], rows, words=True)
+
+    @property
+    def table(self) -> Table[Sequence[str]]:
+        """Instructions of each operation by arm."""
+        rows = [[one.name, *map(figure, one.instructions), one.per, one.about] for one in self.operations]
+        return of_cells(self.title, ["operation", *self.arms, "per", "what it is"], rows)
+
+    def block(self, block: Block, title: str) -> Table[Sequence[str]]:
+        """The rows that have counts, of two arms with the change."""
+        heads = ["", *self.arms, *(["change"] if len(self.arms) == _TWO else [])]
         rows = [[label, *map(figure, cells), *change(cells)] for label, cells in block.counted.items()]
-        return [heads, *rows] if rows else []
+        return of_cells(title, heads, rows)
 
     @property
     def sentence(self) -> str:
@@ -87,3 +103,27 @@ def change(cells: Sequence[float | None]) -> list[str]:
     if shown == "0" or before is None or after is None:
         return [""]
     return [f"{'-' if after < before else '+'}{shown}"]
+
+
+def count_section(view: CountView, whole: Collection[str] = ()) -> Section:
+    """Instructions of each operation by arm, and each arm against the base. whole: operations with all their blocks"""
+    notes = [*view.notes, view.unseen]
+    blocks = (block for one in view.operations if one.name in whole for block in _of(view, one))
+    return [view.table, view.against, *notes, *blocks]
+
+
+def _of(view: CountView, one: OperationView) -> Iterator[Shown]:
+    yield f"\n{one.name}: {one.about}; per {one.per}"
+    yield from (f"{arm}: not counted; {why}" for arm, why in one.lacks.items())
+    yield from (view.block(block, block.title or "events") for block in one.blocks)
+
+
+def render_count_markdown(view: CountView) -> str:
+    """A line an operation: what each arm takes, and the verdict on each but the base."""
+    base, *others = view.arms
+    heads = ["operation", *view.arms, *(f"{arm} against {base}" for arm in others)]
+    rows = [markdown_row(heads), markdown_row(["---", *["---:"] * len(view.arms), *["---"] * len(others)])]
+    rows += [markdown_row([one.name, *map(figure, one.instructions), *one.verdicts]) for one in view.operations]
+    facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
+    words = " ".join([f"{view.title}; {facts}.", *view.notes, view.unseen])
+    return "\n".join([f"**{view.sentence}**", "", *rows, "", words, ""])

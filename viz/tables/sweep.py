@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ground.results.sweep import PERCENTILES, Offered, SweepRecord
 from viz.svg.axes import duration
+from viz.table import Section, Table, of_cells
 
 _NS = 1e3
+_COLUMNS = (
+    "late p99: how late the client itself began; a latency may hold so much of the client's own. CPU/query: of the "
+    "whole process, with up to 20 us in which the client spins until a query is due. The run without a rate asks again "
+    "at once; its latencies are from the call."
+)
 
 
 @dataclass(frozen=True)
@@ -21,11 +27,6 @@ class SweepView:
     notes: Sequence[str] = ()
 
     @property
-    def heads(self) -> list[str]:
-        names = [name.replace("_", ".") for name in PERCENTILES]
-        return ["offered/s", "answered/s", *names, "late p99", "CPU/query", self.limit]
-
-    @property
     def limit(self) -> str:
         """What a rate has to keep."""
         record = self.record
@@ -34,10 +35,13 @@ class SweepView:
         return f"{record.percentile.replace('_', '.')} <= {duration(record.limit_us * _NS)}"
 
     @property
-    def rows(self) -> list[list[str]]:
+    def table(self) -> Table[Sequence[str]]:
         """By rate; the run without a rate last."""
+        names = [name.replace("_", ".") for name in PERCENTILES]
+        heads = ["offered/s", "answered/s", *names, "late p99", "CPU/query", self.limit]
         shown = sorted(self.record.offered, key=lambda one: one.rate or 0.0)
-        return [self._row(one) for one in (*shown, self.record.closed)]
+        rows = [self._row(one) for one in (*shown, self.record.closed)]
+        return replace(of_cells("Runs by rate", heads, rows), more=_COLUMNS)
 
     def _row(self, one: Offered) -> list[str]:
         latencies = [duration(one.latency[name] * _NS) if one.latency else "-" for name in PERCENTILES]
@@ -45,3 +49,11 @@ class SweepView:
         late = duration(one.late * _NS) if one.late else "-"
         verdict = self.kept.get(one.rate, "") if one.rate is not None else ""
         return [rate, f"{one.per_second:,.0f}", *latencies, late, f"{one.cpu:.1f} us", verdict]
+
+
+def sweep_section(view: SweepView) -> Section:
+    """Without the sentence, which comes last of all."""
+    record = view.record
+    threads = f"{record.threads} thread{'s' * (record.threads > 1)}"
+    head = f"{record.workload}, {threads}, {record.engine} {record.version}; arrivals {record.arrivals}"
+    return [head, record.database, view.table, *view.notes]
