@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import re
 from collections.abc import Callable
 from functools import partial
@@ -155,3 +156,10 @@ def _users(text: str) -> list[int]:
 _READERS: dict[str, Callable[[str], Any]] = {
     "event": event_name, "cpus": _cpus, "instruments": collectors, "users": _users,
 }  # fmt: skip
+
+
+def of_arm(arguments: argparse.Namespace, **changed: Any) -> argparse.Namespace:
+    """The options of one arm. What watches costs a window an arm and session: perf alone, where nothing is said."""
+    one = copy.copy(arguments)
+    vars(one).update({"collect": arguments.collect or ("perf",), **changed})
+    return one

@@ -7,7 +7,6 @@ minute is measured, beside both ends in one session, until one commit has 99 %.
 from __future__ import annotations
 
 import argparse
-import copy
 import shlex
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path
 from ioflame import __version__
-from ioflame.commands.arguments import Commands, add_options
+from ioflame.commands.arguments import Commands, add_options, of_arm
 from ioflame.commands.outcome import add_to_asked_store, check_store, kept
 from ioflame.measure.bisect.builds import Builds, commits_between, listed_arms
 from ioflame.measure.bisect.compared import Compared, CountedSearch, check_symptom, counted_symptom
@@ -138,12 +137,7 @@ def _releases(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _asked(arguments: argparse.Namespace) -> Callable[[str, Path], AskedArm]:
     def arm(name: str, binary: Path) -> AskedArm:
-        one = copy.copy(arguments)
-        vars(one).update(collect=arguments.collect or ("perf",))
-        if arguments.rocksdb:
-            one.rocksdb = [str(binary)]
-        else:
-            one.db_bench = str(binary)
-        return AskedArm(name, str(binary), profile_options(one))
+        build = {"rocksdb": [str(binary)]} if arguments.rocksdb else {"db_bench": str(binary)}
+        return AskedArm(name, str(binary), profile_options(of_arm(arguments, **build)))
 
     return arm

@@ -9,13 +9,11 @@ first is the base. Everything else is alike; what is not is printed, and bars th
 from __future__ import annotations
 
 import argparse
-import copy
 import re
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -33,7 +31,7 @@ from ground.text.file_name import file_name
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ground.text.ranges import choice, number
 from ioflame.analysis.compare.runs import compare_runs
-from ioflame.commands.arguments import Commands, add_options, parsed
+from ioflame.commands.arguments import Commands, add_options, of_arm, parsed
 from ioflame.commands.outcome import add_to_asked_store, check_store, kept
 from ioflame.measure.compare.arms import TWIN, AskedArm, CompareOptions, PlannedArm
 from ioflame.measure.compare.conduct import begun_or_resumed, conduct, count_beside, planned, planned_beside
@@ -252,15 +250,15 @@ def _releases_as_arms(arguments: argparse.Namespace) -> list[AskedArm]:
     found = asked_libraries(engine_named(arguments.engine).releases(), arguments.rocksdb)
     if len(found) == 1 and arguments.factor:
         return []
-    return [AskedArm(one.name, one.what, profile_options(_with(arguments, rocksdb=[one.what]))) for one in found]
+    return [AskedArm(one.name, one.what, profile_options(of_arm(arguments, rocksdb=[one.what]))) for one in found]
 
 
 def _with_client(arguments: argparse.Namespace, text: str) -> argparse.Namespace:
     """The options of an arm whose build is `text`: a release or a library, which our client opens, or a client."""
     listed = read_releases(engine_named(arguments.engine).file("releases.toml"))
     if listed is not None and not Path(text).is_dir() and names_a_library(listed, text):
-        return _with(arguments, rocksdb=[text])
-    return _with(arguments, db_bench=text)
+        return of_arm(arguments, rocksdb=[text])
+    return of_arm(arguments, db_bench=text)
 
 
 def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
@@ -316,7 +314,7 @@ def _command_arm(arguments: argparse.Namespace, name: str, variables: list[str],
             mend="a command line with --benchmarks; any other program: `ioflame run`, once for each",
         )
     engine = engine_named(arguments.engine)
-    options = profile_options(_with(arguments, db_bench=words[0], workload=workload_of(engine, bench, name)))
+    options = profile_options(of_arm(arguments, db_bench=words[0], workload=workload_of(engine, bench, name)))
     environment = dict(word.split("=", 1) for word in variables)
     return AskedArm(name, shlex.join(words), options, environment, bench=bench)
 
@@ -334,12 +332,5 @@ def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:
         own = {setting: parsed(Setting[setting.upper()], "compare", value)} if setting in _OPTIONS else {}
         flags = {} if setting in _OPTIONS else {setting: value}
         name = file_name(value)[:40]
-        asked.append(AskedArm(name, value, profile_options(_with(arguments, **own)), flags=flags))
+        asked.append(AskedArm(name, value, profile_options(of_arm(arguments, **own)), flags=flags))
     return setting, asked
-
-
-def _with(arguments: argparse.Namespace, **changed: Any) -> argparse.Namespace:
-    """The options of one arm. What watches costs a window an arm and session: perf alone, where nothing is said."""
-    one = copy.copy(arguments)
-    vars(one).update({"collect": arguments.collect or ("perf",), **changed})
-    return one

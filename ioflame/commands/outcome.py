@@ -16,17 +16,21 @@ from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.present.parts import part_of, parts_of, screen
 from viz.terminal.columns import folded
 
+_STOPPED = "every process started here was stopped"
 
-def kept(conduct: Callable[[], object], directory: Path, reporter: Reporter, resume: bool = False) -> bool:
-    """Whether `conduct` finished; False for an interrupt. If it did not, a warning says what is kept of the study.
 
-    resume: it can be resumed
+def kept(
+    conduct: Callable[[], object], directory: Path, reporter: Reporter, *, resume: bool = False, ended: str = _STOPPED
+) -> bool:
+    """Whether `conduct` finished; False for an interrupt. If it did not, a warning says what is kept of it.
+
+    resume: a study that can be resumed; ended: what an interrupt leaves behind
     """
     again = f"; to resume: the same command with --resume {shlex.quote(str(directory))}" * resume
     try:
         conduct()
     except KeyboardInterrupt:
-        reporter.warn(f"interrupted; every process started here was stopped. Kept: {directory}{again}")
+        reporter.warn(f"interrupted; {ended}. Kept: {directory}{again}")
         return False
     except IoflameError:
         reporter.warn(f"what was measured until then is kept in {directory}{again}")
@@ -35,22 +39,13 @@ def kept(conduct: Callable[[], object], directory: Path, reporter: Reporter, res
 
 
 def measured(conduct: Callable[[], None], run: Run, reporter: Reporter, ended: str) -> bool:
-    """Whether `run` finished; False for an interrupt. If it did not, a warning says what is kept of it.
-
-    ended: what an interrupt leaves behind
-    """
-    try:
-        conduct()
-    except KeyboardInterrupt:
-        reporter.warn(f"interrupted; {ended}. Kept: {run.directory}")
-        reporter.warn(f"missing: {'; '.join(run.record.missing) or 'the analysis; every window was measured'}")
-        if run.path(Files.PERF_DATA).exists():
-            reporter.warn(f"to fold what was recorded: {shown_command('analyse', run)}")
-        return False
-    except IoflameError:
-        reporter.warn(f"what was measured until then is kept in {run.directory}")
-        raise
-    return True
+    """As `kept`, of a run: what is missing of it is said as well."""
+    if kept(conduct, run.directory, reporter, ended=ended):
+        return True
+    reporter.warn(f"missing: {'; '.join(run.record.missing) or 'the analysis; every window was measured'}")
+    if run.path(Files.PERF_DATA).exists():
+        reporter.warn(f"to fold what was recorded: {shown_command('analyse', run)}")
+    return False
 
 
 def check_store(directory: str | None) -> None:
