@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from collectors.counters import Device
 from collectors.perf import Plan
@@ -24,6 +25,8 @@ from viz.page.run_view import Graph, Observed, Panel
 from viz.table import Section, tsv_tables
 from viz.terminal.table import section_text
 from workloads.registry import Rules
+
+_R = TypeVar("_R")
 
 
 @dataclass
@@ -57,9 +60,6 @@ class ObserverContext:
     query_symbol: str | None = None
 
 
-Watched = ObserverContext
-
-
 @dataclass(frozen=True)
 class Part:
     """A part of a finished run, for `ioflame show`: read from its files, nothing is made again.
@@ -84,6 +84,34 @@ class Part:
         """The same as plain figures, to the last digit, by the table's name. Names of columns end in their unit; a
         column without one is a count, a ratio or words."""
         return tsv_tables(self.make(run))
+
+
+@dataclass(frozen=True)
+class JsonResult(Generic[_R]):
+    """A result that is one JSON file, and what follows from it. The run is None where the instrument watched alone.
+
+    read:    MeasurementError where the file is missing or of another form
+    section: its sentences and tables; checks: what it is worth
+    """
+
+    file: str
+    read: Callable[[Path], _R]
+    section: Callable[[_R, Run | None], Section]
+    checks: Callable[[_R, Run | None], Iterable[Check]]
+
+    def of(self, run: Run) -> _R:
+        return self.read(run.path(self.file))
+
+    def analyse(self, run: Run, _: Rules) -> list[Check]:
+        return list(self.checks(self.of(run), run))
+
+    def part(self, about: str) -> Part:
+        return Part(about, self.file, lambda run: self.section(self.of(run), run))
+
+    def show(self, path: Path) -> tuple[str, list[Check]]:
+        """As `Alone` has it."""
+        result = self.read(path)
+        return section_text(self.section(result, None)), list(self.checks(result, None))
 
 
 @dataclass(frozen=True)

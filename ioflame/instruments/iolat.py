@@ -20,12 +20,9 @@ from ground.results.io_latency import IoLatency, read_io_latency
 from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_backend
+from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext, add_backend
 from viz.page.run_view import Observed, Panel
-from viz.table import Section
 from viz.tables.io_latency import io_latency_section
-from viz.terminal.table import section_text
-from workloads.registry import Rules
 
 _OVERHEAD = """
 Three small programs run for each request (start, issue, end): together 0.5 to 1 us of CPU on a 2-CPU VM, where a read
@@ -58,8 +55,8 @@ read    process   8.0 KiB 116,826  48.5  sync idle
 """
 
 
-def _observer(watched: Watched) -> Observer:
-    device = watched.device
+def _observer(context: ObserverContext) -> Observer:
+    device = context.device
     if device is None:
         raise MeasurementError(
             "the target has no file open on a block device",
@@ -67,24 +64,16 @@ def _observer(watched: Watched) -> Observer:
             mend="--device DIR   (a directory on the device that it uses)",
         )
     # Of a target the children that it will have, too; a workload of ours has none.
-    request = IoLatencyRequest(watched.pids, (device.major, device.minor), watched.run.record.target is not None)
-    return io_latency_observer(request, watched.children, watched.run.path(Files.IO_LATENCY))
+    request = IoLatencyRequest(context.pids, (device.major, device.minor), context.run.record.target is not None)
+    return io_latency_observer(request, context.children, context.run.path(Files.IO_LATENCY))
 
 
-def _analyse(run: Run, _: Rules) -> list[Check]:
-    checks = io_latency_checks(_result(run))
-    if run.record.target is None:
+def _checks(latency: IoLatency, run: Run | None) -> list[Check]:
+    checks = io_latency_checks(latency)
+    if run is None or run.record.target is None:
         return checks
     # That a service needs no storage for a while is nobody's failure.
     return [replace(one, verdict=Verdict.NOTE) if one.name == EVENTS_CHECK else one for one in checks]
-
-
-def _result(run: Run) -> IoLatency:
-    return read_io_latency(run.path(Files.IO_LATENCY))
-
-
-def _section(run: Run) -> Section:
-    return io_latency_section(_result(run))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,31 +103,21 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     return io_latency_observer(request, children, out)
 
 
-def _show(path: Path) -> tuple[str, list[Check]]:
-    latency = read_io_latency(path)
-    return section_text(io_latency_section(latency)), io_latency_checks(latency)
-
-
 def _panel(seen: Observed) -> Markup:
     from viz.page.io_latency import io_panel
 
     return io_panel(seen.the(Files.IO_LATENCY, IoLatency))
 
 
+_RESULT = JsonResult(Files.IO_LATENCY, read_io_latency, lambda latency, _: io_latency_section(latency), _checks)
 INSTRUMENT = Instrument(
     "iolat",
     place=2,
     observer=_observer,
     result=Files.IO_LATENCY,
-    reads={Files.IO_LATENCY: read_io_latency},
-    analyse=_analyse,
-    parts={
-        "iolat": Part(
-            "requests of the device",
-            Files.IO_LATENCY,
-            _section,
-        )
-    },
+    reads={_RESULT.file: _RESULT.read},
+    analyse=_RESULT.analyse,
+    parts={"iolat": _RESULT.part("requests of the device")},
     panels=[Panel("IO latency", "iolat", 2, [Files.IO_LATENCY], _panel)],
     alone=Alone(
         "IO latency of a device: by operation, flags and size; queue apart from device, a process from all others",
@@ -146,7 +125,7 @@ INSTRUMENT = Instrument(
         _EXAMPLE,
         _add_arguments,
         _alone,
-        _show,
+        _RESULT.show,
     ),
     by_default=True,
 )

@@ -10,7 +10,6 @@ from markupsafe import Markup
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ground.errors import UsageError
 from ground.results.accounts import Account
-from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.ladder import Ladder, read_ladder
 from ground.results.metrics import metrics_of
@@ -18,12 +17,9 @@ from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Watched, add_queries
+from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext, Refusal, add_queries
 from viz.page.run_view import Observed, Panel
-from viz.table import Section
 from viz.tables.ladder import ladder_section
-from viz.terminal.table import section_text
-from workloads.registry import Rules
 
 _NOT_WRITING = Refusal(
     "this workload writes: the ladder follows the storage reads of a query, and neither a Put's way through the log "
@@ -81,31 +77,23 @@ query - queue - dev      91.71  not in iostat nor the device's own figures
 """
 
 
-def latency_of_client(run: Run) -> float | None:
+def latency_of_client(run: Run | None) -> float | None:
     """us of a query in the ladder's window as the client sees it; None where it is not known, or is of something else:
     clients count the keys of a MultiGet, and the steps of a scan."""
-    ladder = read_or_none(run.path(Files.LADDER), read_ladder)
-    if ladder is None or ladder.kind != "get":
+    ladder = read_or_none(run.path(Files.LADDER), read_ladder) if run is not None else None
+    if run is None or ladder is None or ladder.kind != "get":
         return None
     windows = [window for window in run.record.windows if window.kind == "ladder"]
     return metrics_of(run.record, windows).get("rx.lat")
 
 
-def _observer(watched: Watched) -> Observer:
-    request = LadderRequest(watched.pids[0], watched.ladder_sample, symbols=watched.symbols)
-    return ladder_observer(request, watched.children, watched.run.path(Files.LADDER))
-
-
-def _analyse(run: Run, _: Rules) -> list[Check]:
-    return ladder_checks(_result(run), latency_of_client(run))
-
-
-def _result(run: Run) -> Ladder:
-    return read_ladder(run.path(Files.LADDER))
+def _observer(context: ObserverContext) -> Observer:
+    request = LadderRequest(context.pids[0], context.ladder_sample, symbols=context.symbols)
+    return ladder_observer(request, context.children, context.run.path(Files.LADDER))
 
 
 def _accounts(run: Run) -> list[Account]:
-    ladder = _result(run)
+    ladder = _RESULT.of(run)
     several = ladder.several
     found = [("ladder", ladder.total.count, ladder.stages)]
     found += [("several", several.queries, several.parts)] if several is not None else []
@@ -114,10 +102,6 @@ def _accounts(run: Run) -> list[Account]:
         for name, queries, rungs in found
         if queries
     ]
-
-
-def _section(run: Run) -> Section:
-    return ladder_section(_result(run), latency_of_client(run))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,32 +132,27 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     return ladder_observer(request, children, out)
 
 
-def _show(path: Path) -> tuple[str, list[Check]]:
-    ladder = read_ladder(path)
-    return section_text(ladder_section(ladder)), ladder_checks(ladder)
-
-
 def _panel(seen: Observed) -> Markup:
     from viz.page.ladder import ladder_panel
 
     return ladder_panel(seen.the(Files.LADDER, Ladder), seen.rx_lat_us)
 
 
+_RESULT = JsonResult(
+    Files.LADDER,
+    read_ladder,
+    lambda ladder, run: ladder_section(ladder, latency_of_client(run)),
+    lambda ladder, run: ladder_checks(ladder, latency_of_client(run)),
+)
 INSTRUMENT = Instrument(
     "ladder",
     place=3,
     observer=_observer,
     result=Files.LADDER,
-    reads={Files.LADDER: read_ladder},
-    analyse=_analyse,
+    reads={_RESULT.file: _RESULT.read},
+    analyse=_RESULT.analyse,
     accounts=_accounts,
-    parts={
-        "ladder": Part(
-            "a query, stage by stage",
-            Files.LADDER,
-            _section,
-        )
-    },
+    parts={"ladder": _RESULT.part("a query, stage by stage")},
     panels=[Panel("Latency ladder", "ladder", 1, [Files.LADDER], _panel)],
     alone=Alone(
         "latency ladder: a query through engine, read call, block queue, device, wake-up, run queue and back",
@@ -181,7 +160,7 @@ INSTRUMENT = Instrument(
         _EXAMPLE,
         _add_arguments,
         _alone,
-        _show,
+        _RESULT.show,
     ),
     names=True,
     one_process=True,

@@ -25,7 +25,7 @@ from ground.system.process import Children
 from ground.text.ranges import within
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.wall_clock import serving_threads, wall_clock
-from ioflame.instruments.instrument import Alone, Flame, Instrument, Part, Watched
+from ioflame.instruments.instrument import Alone, Flame, Instrument, ObserverContext, Part
 from viz.flame.stacks import Stack
 from viz.page.run_view import Graph, Observed, Panel, by_state
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
@@ -84,11 +84,11 @@ on-CPU is switch-in to switch-out; schedstat says 2,055.462 ms (+14.9 %)
 """
 
 
-def _observer(watched: Watched) -> Observer:
-    run, pid = watched.run, watched.pids[0]
+def _observer(context: ObserverContext) -> Observer:
+    run, pid = context.run, context.pids[0]
     if run.record.target is not None:
         run.record.target.off_cpu_pid = pid
-    return off_cpu_observer(watched.children, pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
+    return off_cpu_observer(context.children, pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
 
 
 def _analyse(run: Run, rules: Rules) -> list[Check]:

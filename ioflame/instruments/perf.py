@@ -6,15 +6,15 @@ from collectors.perf import Recording
 from ground.results.files import Files
 from ground.results.record import ProfileFacts
 from ground.system.observer import Observer
-from ioflame.instruments.instrument import Instrument, Watched
+from ioflame.instruments.instrument import Instrument, ObserverContext
 
 
-def _observer(watched: Watched) -> Observer:
-    plan, run = watched.plan, watched.run
+def _observer(context: ObserverContext) -> Observer:
+    plan, run = context.plan, context.run
     run.record.profile = ProfileFacts(
         plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why), beside=list(plan.beside)
     )
-    return Recording(watched.children, plan, watched.pids, run.path(Files.PERF_DATA), run.path("perf.log"))
+    return Recording(context.children, plan, context.pids, run.path(Files.PERF_DATA), run.path("perf.log"))
 
 
 INSTRUMENT = Instrument(

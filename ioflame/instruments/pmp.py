@@ -16,7 +16,7 @@ from ground.results.off_cpu import read_off_cpu
 from ground.results.pmp import Locks, Pmp, read_locks, read_pmp, write
 from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
-from ioflame.instruments.instrument import Flame, Instrument, Part, Watched
+from ioflame.instruments.instrument import Flame, Instrument, ObserverContext, Part
 from viz.flame.stacks import by_name, stacks_of
 from viz.page.run_view import Graph, Observed, Panel
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
@@ -26,8 +26,8 @@ from viz.weights import scaled_weight
 from workloads.registry import Rules
 
 
-def _observer(watched: Watched) -> Observer:
-    return Sampling(watched.children, PmpPlan(), watched.pids[0], watched.run.directory)
+def _observer(context: ObserverContext) -> Observer:
+    return Sampling(context.children, PmpPlan(), context.pids[0], context.run.directory)
 
 
 def analyse(directory: Path, rules: Rules) -> tuple[Pmp, Locks]:

@@ -8,20 +8,15 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ebpf.runqlat import RUN_QUEUE_BACKENDS, run_queue_observer
-from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.off_cpu import RunQueue, read_run_queue
-from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_backend
+from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext, add_backend
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
-from viz.table import Section
 from viz.tables.off_cpu import run_queue_section
-from viz.terminal.table import section_text
-from workloads.registry import Rules
 
 _OVERHEAD = """
 Two small programs run at each context switch of the machine and at each wake-up; no stack is walked.
@@ -40,20 +35,8 @@ context switches: 108,100 voluntary, 5,192 involuntary (37,587/s)
 """
 
 
-def _observer(watched: Watched) -> Observer:
-    return run_queue_observer(watched.children, watched.pids[0], watched.run.path(Files.RUN_QUEUE))
-
-
-def _analyse(run: Run, _: Rules) -> list[Check]:
-    return list(_result(run).checks())
-
-
-def _result(run: Run) -> RunQueue:
-    return read_run_queue(run.path(Files.RUN_QUEUE))
-
-
-def _section(run: Run) -> Section:
-    return run_queue_section(_result(run))
+def _observer(context: ObserverContext) -> Observer:
+    return run_queue_observer(context.children, context.pids[0], context.run.path(Files.RUN_QUEUE))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,31 +49,23 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     return run_queue_observer(children, pid, out, map_entries=entries, backend=arguments.backend)
 
 
-def _show(path: Path) -> tuple[str, list[Check]]:
-    queue = read_run_queue(path)
-    return section_text(run_queue_section(queue)), list(queue.checks())
-
-
 def _panel(seen: Observed) -> Markup:
     from viz.page.off_cpu import run_queue_panel
 
     return run_queue_panel(seen.the(Files.RUN_QUEUE, RunQueue))
 
 
+_RESULT = JsonResult(
+    Files.RUN_QUEUE, read_run_queue, lambda queue, _: run_queue_section(queue), lambda queue, _: queue.checks()
+)
 INSTRUMENT = Instrument(
     "runqlat",
     place=5,
     observer=_observer,
     result=Files.RUN_QUEUE,
-    reads={Files.RUN_QUEUE: read_run_queue},
-    analyse=_analyse,
-    parts={
-        "runqlat": Part(
-            "waits for a CPU",
-            Files.RUN_QUEUE,
-            _section,
-        )
-    },
+    reads={_RESULT.file: _RESULT.read},
+    analyse=_RESULT.analyse,
+    parts={"runqlat": _RESULT.part("waits for a CPU")},
     panels=[Panel("Run queue", "runqlat", 4, [Files.RUN_QUEUE], _panel)],
     alone=Alone(
         "how long the threads of a process wait for a CPU, woken or preempted; context switches",
@@ -98,7 +73,7 @@ INSTRUMENT = Instrument(
         _EXAMPLE,
         _add_arguments,
         _alone,
-        _show,
+        _RESULT.show,
     ),
     names=True,
     one_process=True,

@@ -31,7 +31,7 @@ from ground.text.ranges import within
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of
 from ioflame.analysis.tail_detail import folded_time, job_stretches
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_queries
+from ioflame.instruments.instrument import Alone, Instrument, ObserverContext, Part, add_queries
 from ioflame.instruments.offcpu import one_pid
 from viz.export.chrome_trace import chrome_trace
 from viz.page.run_view import Observed, Panel
@@ -68,16 +68,16 @@ median  p40 to p60, 65.6 to 74.6 us: n 400
 ..."""
 
 
-def _observer(watched: Watched) -> Observer:
+def _observer(context: ObserverContext) -> Observer:
     request = TailRequest(
-        watched.pids[0],
-        threshold_us=watched.threshold_us,
-        expected=watched.seconds,
-        force=watched.force,
-        symbols=watched.symbols,
-        query_symbol=watched.query_symbol,
+        context.pids[0],
+        threshold_us=context.threshold_us,
+        expected=context.seconds,
+        force=context.force,
+        symbols=context.symbols,
+        query_symbol=context.query_symbol,
     )
-    return tail_observer(request, watched.children, watched.run.directory)
+    return tail_observer(request, context.children, context.run.directory)
 
 
 def _analyse(run: Run, rules: Rules) -> list[Check]:

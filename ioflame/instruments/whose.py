@@ -27,10 +27,9 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
 from ioflame.analysis.whose import whose_of
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched
+from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext
 from ioflame.instruments.iolat import device_number
 from viz.page.run_view import Observed, Panel
-from viz.table import Section
 from viz.tables.whose import labelled, whose_section
 from viz.terminal.table import section_text
 from workloads.registry import (
@@ -189,8 +188,8 @@ def _folder(directory: Path, folder: str) -> Sequence[StoredFolder]:
         return []
 
 
-def _observer(watched: Watched) -> Observer:
-    device, run = watched.device, watched.run
+def _observer(context: ObserverContext) -> Observer:
+    device, run = context.device, context.run
     if device is None:
         raise MeasurementError(
             "the target has no file open on a block device",
@@ -199,24 +198,20 @@ def _observer(watched: Watched) -> Observer:
         )
     # Of a target the children that it will have, too; a workload of ours has none.
     children = run.record.target is not None
-    request = WhoseRequest(watched.pids, (device.major, device.minor), children, _REASONS)
-    inner = requests_observer(request, watched.children, run.path(Files.REQUESTS))
-    return _WithFiles(inner, watched.database, watched.engine, run.path(Files.STORED_FILES))
+    request = WhoseRequest(context.pids, (device.major, device.minor), children, _REASONS)
+    inner = requests_observer(request, context.children, run.path(Files.REQUESTS))
+    return _WithFiles(inner, context.database, context.engine, run.path(Files.STORED_FILES))
 
 
-def _analyse(run: Run, rules: Rules) -> list[Check]:
-    return whose_checks(_sorted(run.directory, rules))
-
-
-def _sorted(directory: Path, rules: Rules) -> Whose:
-    """Gives the requests in a directory to what they were for, and leaves that beside them."""
-    told = read_requests(directory / Files.REQUESTS)
+def _attribute_requests(directory: Path, rules: Rules) -> Whose:
+    """Attributes each request in a directory to a file and a reason; writes `whose.json`."""
+    requests = read_requests(directory / Files.REQUESTS)
     listing = read_stored_listing(directory / Files.STORED_FILES)
     rows = directory / Files.REQUEST_ROWS
     # Where only children sent requests there is no stack, and nothing to fold: stacks are of the first process.
-    taken = bool(told.reasons) and any(row.stack != NOTHING for row in request_rows(rows, told))
+    taken = bool(requests.reasons) and any(row.stack != NOTHING for row in request_rows(rows, requests))
     reasons, labels = _reasons(directory, rules) if taken else ({}, {})
-    whose = whose_of(told, request_rows(rows, told), listing, reasons, labels)
+    whose = whose_of(requests, request_rows(rows, requests), listing, reasons, labels)
     write_json(directory / Files.WHOSE, whose)
     return whose
 
@@ -231,25 +226,17 @@ def _reasons(directory: Path, rules: Rules) -> tuple[Mapping[int, str], Mapping[
     return {number - 1: reason for number, reason in found.items()}, labels
 
 
-def _result(run: Run) -> Whose:
-    return read_whose(run.path(Files.WHOSE))
-
-
 def _accounts(run: Run) -> list[Account]:
     """None where no queries were counted in its window. What others asked for is no query's."""
     queries = sum(window.counters.queries or 0.0 for window in run.record.windows if window.kind == "whose")
     if not queries:
         return []
-    whose = _result(run)
+    whose = _RESULT.of(run)
     own = replace(whose, rows=[row for row in whose.rows if row.owner != "others"])
     reads = {one.label: float(one.requests) for one in labelled(own, "read")}
     written = {one.label: one.bytes / 1024 for one in labelled(own, "write")}
     found = [Account("reads", queries, reads), Account("written", queries, written)]
     return [one for one in found if one.rows]
-
-
-def _section(run: Run) -> Section:
-    return whose_section(_result(run))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -299,7 +286,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
 
 def _show(path: Path) -> tuple[str, list[Check]]:
     engine = read_stored_listing(path.with_name(Files.STORED_FILES)).engine
-    whose = _sorted(path.parent, rules_named(engine or DEFAULT_ENGINE))
+    whose = _attribute_requests(path.parent, rules_named(engine or DEFAULT_ENGINE))
     return section_text(whose_section(whose)), whose_checks(whose)
 
 
@@ -309,21 +296,18 @@ def _panel(seen: Observed) -> Markup:
     return section_markup(whose_section(seen.the(Files.WHOSE, Whose)))
 
 
+_RESULT = JsonResult(
+    Files.WHOSE, read_whose, lambda whose, _: whose_section(whose), lambda whose, _: whose_checks(whose)
+)
 INSTRUMENT = Instrument(
     "whose",
     place=7,
     observer=_observer,
     result=Files.REQUESTS,
-    reads={Files.WHOSE: read_whose},
-    analyse=_analyse,
+    reads={_RESULT.file: _RESULT.read},
+    analyse=lambda run, rules: whose_checks(_attribute_requests(run.directory, rules)),
     accounts=_accounts,
-    parts={
-        "whose": Part(
-            "whose the requests of the device are",
-            Files.WHOSE,
-            _section,
-        )
-    },
+    parts={"whose": _RESULT.part("whose the requests of the device are")},
     panels=[Panel("Whose requests", "whose", 6, [Files.WHOSE], _panel)],
     alone=Alone(
         "whose the requests of a device are: by file, level, block type and reason; files of other processes by path",

@@ -9,21 +9,18 @@ from markupsafe import Markup
 
 from ebpf.writes import WRITE_DEPTHS, WritesRequest, write_checks, writes_observer
 from ground.results.accounts import Account
-from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.jobs import RunJobs, read_run_jobs
 from ground.results.run import Run
-from ground.results.write_ladder import QUEUE, StallCause, WriteLadder, read_write_ladder
+from ground.results.write_ladder import QUEUE, WriteLadder, read_write_ladder
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.analysis.writes import stall_causes, write_cost_checks
-from ioflame.instruments.instrument import Alone, Instrument, Part, Watched, add_returns
+from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext, add_returns
 from ioflame.instruments.offcpu import one_pid
 from viz.page.run_view import Observed, Panel
 from viz.table import Section
 from viz.tables.writes import write_groups, write_rows, writes_section
-from viz.terminal.table import section_text
-from workloads.registry import Rules
 
 _OVERHEAD = """
 Each write is trapped at its entry and its return, and at those of the functions that begin its stages: 7 functions of a
@@ -92,28 +89,22 @@ a write takes 2,588.9 us on average: log sync: wake-up 82.5 %, wait for the grou
 """
 
 
-def _observer(watched: Watched) -> Observer:
+def _observer(context: ObserverContext) -> Observer:
     # A workload of ours runs for this, and the plain windows beside it show what it cost; a target's writes are slowed
     # only where that was asked for.
-    force = watched.force or watched.run.record.target is None
-    request = WritesRequest(watched.pids[0], force=force, symbols=watched.symbols)
-    return writes_observer(request, watched.children, watched.run.path(Files.WRITES))
+    force = context.force or context.run.record.target is None
+    request = WritesRequest(context.pids[0], force=force, symbols=context.symbols)
+    return writes_observer(request, context.children, context.run.path(Files.WRITES))
 
 
-def _analyse(run: Run, _: Rules) -> list[Check]:
-    return _checks(_result(run))
-
-
-def _checks(ladder: WriteLadder) -> list[Check]:
-    return [*write_checks(ladder), *write_cost_checks(ladder)]
-
-
-def _result(run: Run) -> WriteLadder:
-    return read_write_ladder(run.path(Files.WRITES))
+def _section(ladder: WriteLadder, run: Run | None) -> Section:
+    path = run.path(Files.JOBS) if run is not None else None
+    jobs = read_run_jobs(path) if path is not None and path.exists() else None
+    return writes_section(ladder, stall_causes(jobs, ladder.start_ns, ladder.end_ns) if jobs is not None else [])
 
 
 def _accounts(run: Run) -> list[Account]:
-    ladder = _result(run)
+    ladder = _RESULT.of(run)
     if not ladder.finished:
         return []
     # The wait in the queue is split by what leaders did meanwhile.
@@ -128,16 +119,6 @@ def _accounts(run: Run) -> list[Account]:
     if ladder.grouped:
         found.append(Account("groups", ladder.grouped, {"groups": ladder.groups}))
     return found
-
-
-def _causes(run: Run, ladder: WriteLadder) -> list[StallCause]:
-    path = run.path(Files.JOBS)
-    return stall_causes(read_run_jobs(path), ladder.start_ns, ladder.end_ns) if path.exists() else []
-
-
-def _section(run: Run) -> Section:
-    ladder = _result(run)
-    return writes_section(ladder, _causes(run, ladder))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -171,11 +152,6 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     return writes_observer(request, children, out)
 
 
-def _show(path: Path) -> tuple[str, list[Check]]:
-    ladder = read_write_ladder(path)
-    return section_text(writes_section(ladder)), _checks(ladder)
-
-
 def _panel(seen: Observed) -> Markup:
     from viz.page.writes import writes_panel
 
@@ -183,15 +159,21 @@ def _panel(seen: Observed) -> Markup:
     return writes_panel(ladder, stall_causes(jobs, ladder.start_ns, ladder.end_ns) if jobs else ())
 
 
+_RESULT = JsonResult(
+    Files.WRITES,
+    read_write_ladder,
+    _section,
+    lambda ladder, _: [*write_checks(ladder), *write_cost_checks(ladder)],
+)
 INSTRUMENT = Instrument(
     "writes",
     place=10,
     observer=_observer,
     result=Files.WRITES,
-    reads={Files.WRITES: read_write_ladder, Files.JOBS: read_run_jobs},
-    analyse=_analyse,
+    reads={_RESULT.file: _RESULT.read, Files.JOBS: read_run_jobs},
+    analyse=_RESULT.analyse,
     accounts=_accounts,
-    parts={"writepath": Part("a write, stage by stage", Files.WRITES, _section)},
+    parts={"writepath": _RESULT.part("a write, stage by stage")},
     panels=[Panel("Write path", "writes", 9, [Files.WRITES], _panel, of_writes=True)],
     alone=Alone(
         "the write path: a write stage by stage, and its wait in the queue by what its leaders did",
@@ -199,7 +181,7 @@ INSTRUMENT = Instrument(
         _EXAMPLE,
         _add_arguments,
         _alone,
-        _show,
+        _RESULT.show,
     ),
     names=True,
     one_process=True,
