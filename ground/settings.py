@@ -16,8 +16,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 # The commands that run a workload of ours.
 _WORKLOAD = "profile doctor explain experiment compare sweep bisect"
@@ -48,8 +48,7 @@ def worded_for(front_end: FrontEnd | None) -> Iterator[None]:
         _front_end = before
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """A setting as some commands take it.
 
     commands: parted by blanks; metavar: what its value is called, "" where it has none
@@ -270,8 +269,9 @@ class Setting(Enum):
     MEMORY = Option("store history", "SIZE", "at most, the rest on disk in TMPDIR", kind="size", least=1 << 28,
                     most=1 << 50, shown="the host's", variable=False)  # fmt: skip
 
-    def __init__(self, *forms: Option) -> None:
-        self.forms = forms
+    def __init__(self, *_: object) -> None:
+        # One is a tuple itself, which Enum unpacks.
+        self.forms: tuple[Option, ...] = (self.value,) if isinstance(self.value, Option) else self.value
 
     def form(self, command: str) -> Option | None:
         """As a command takes it; None where it does not."""

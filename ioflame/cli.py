@@ -69,7 +69,15 @@ class _Commands:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parsers of commands are of this class, too: a name that none of them has is answered with the nearest."""
+    """Parsers of commands are of this class, too: a name that none of them has is answered with the nearest.
+
+    A description that takes long to make is a function, which is called for the help.
+    """
+
+    def format_help(self) -> str:
+        if callable(self.description):
+            self.description = self.description()
+        return super().format_help()
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:

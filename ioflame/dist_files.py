@@ -16,7 +16,7 @@ import shtab
 from ground.settings import Setting
 from ioflame import __version__
 from ioflame.cli import build_parser
-from ioflame.present.parts import PARTS
+from ioflame.present.parts import all_parts
 from workloads.experiment import experiment_names
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
 from workloads.scales import scales
@@ -55,7 +55,7 @@ def _prepare(parser: argparse.ArgumentParser, about: Mapping[str, str]) -> None:
         "engine": list(engine_names()),
         "scale": list(scales()),
         "callgraph": Setting.CALLGRAPH.forms[0].choices,
-        "part": list(PARTS),
+        "part": list(all_parts()),
         "name": [*engine.workloads(), *engine.steps(), *experiment_names()],
     }
     for one in _tree(parser):

@@ -8,10 +8,8 @@ target's stacks. `latest` beside it points to the newest.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import shlex
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +21,6 @@ from ground.errors import IoflameError, MeasurementError, UsageError, error_of_s
 from ground.results.database_facts import DatabaseFacts
 from ground.results.files import Files
 from ground.results.record import SCHEMA, RunRecord, Window
-from ground.results.redaction import is_abandoned
 from ground.settings import Setting
 from ground.system.atomic_files import read_json, write_json, write_whole
 
@@ -98,6 +95,8 @@ def new_directory(out: Path, name: str) -> Path:
 
 def check_writable(out: Path) -> None:
     """UsageError unless files can be made in `out`. Where it is not there it is not there afterwards, either."""
+    import tempfile  # it brings all packers along; who reads runs needs none
+
     made = [place for place in (out, *out.parents) if not place.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -132,7 +131,7 @@ def open_run(directory: Path) -> Run:
             means=f"{directory} is no run directory: each has its record in {Files.RECORD}",
             mend=f"give the directory of a run, such as {shlex.quote(_nearest_run(directory))}",
         ) from None
-    if is_abandoned(directory):
+    if (directory / Files.SALT).exists() and _is_abandoned(directory):
         raise MeasurementError(
             f"{directory} is of an ioflame attach --redact that was killed: names in it are not hashed",
             means="the next ioflame attach with the same --out removes what holds any",
@@ -142,6 +141,12 @@ def open_run(directory: Path) -> Run:
     if record.schema != SCHEMA:
         raise MeasurementError(f"{path} has schema {record.schema}; this ioflame reads schema {SCHEMA}")
     return Run(directory, record)
+
+
+def _is_abandoned(directory: Path) -> bool:
+    from ground.results.redaction import is_abandoned  # it locks, hashes and knows processes: of few runs
+
+    return is_abandoned(directory)
 
 
 def read_record(path: Path) -> RunRecord:
@@ -159,6 +164,8 @@ def read_record(path: Path) -> RunRecord:
 
 def _nearest_run(directory: Path) -> str:
     """The run that may have been meant: of a like name, or the latest in `directory` or beside it, or by default."""
+    import difflib
+
     beside = [] if directory.exists() else [path.parent.name for path in directory.parent.glob(f"*/{Files.RECORD}")]
     for name in difflib.get_close_matches(directory.name, beside, 1):
         return str(directory.with_name(name))

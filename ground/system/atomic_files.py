@@ -6,7 +6,6 @@ A run may come from somebody else: a file of it may be damaged, of any size, or 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from ground.errors import MeasurementError, UsageError, error_of_system
-from ground.text.toml import tomllib
 from ground.text.units import format_bytes
 
 _T = TypeVar("_T")
@@ -115,6 +113,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def file_sha256(path: Path) -> str:
     """Of a file of any size. OSError where it cannot be read."""
+    import hashlib  # OpenSSL takes as long to load as msgspec
+
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -129,6 +129,8 @@ def read_text(path: Path) -> str:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """OSError, or ValueError for a file that is no TOML: tomllib has no bound of its own on how deep values nest."""
+    from ground.text.toml import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except RecursionError:

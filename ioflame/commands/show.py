@@ -15,19 +15,23 @@ from ground.text.progress import terminal_width
 from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_screen
-from ioflame.present.parts import PARTS, part_of
+from ioflame.present.parts import all_parts, part_of
 from viz.terminal.columns import folded
 
 
-def add_parser(commands: Commands) -> None:
-    parts = "\n".join(f"  {name:<9} {part.about}" for name, part in PARTS.items())
-    parts += (
-        "\n  VIEW      categories of the CPU profile: owner, leaf, and what else the engine's rules have, such as parts"
+def _description() -> str:
+    parts = "\n".join(f"  {name:<9} {part.about}" for name, part in all_parts().items())
+    view = (
+        "  VIEW      categories of the CPU profile: owner, leaf, and what else the engine's rules have, such as parts"
     )
+    return f"{__doc__}\n\nparts:\n{parts}\n{view}"
+
+
+def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "show",
         help="a finished run on one screen, or a part of it",
-        description=f"{__doc__}\n\nparts:\n{parts}",
+        description=_description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, such as runs/latest")

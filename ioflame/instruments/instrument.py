@@ -1,6 +1,6 @@
 """What an instrument says of itself, in one file of its own beside this one: all that others do with it follows.
 
-What makes pages is imported where one is made: the commands that make none begin sooner.
+What observes, analyses or makes pages is imported where that is done: commands that show a run begin sooner.
 """
 
 from __future__ import annotations
@@ -10,21 +10,24 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from collectors.counters import Device
-from collectors.perf import Plan
-from ground.results.accounts import Account
-from ground.results.checks import Check
-from ground.results.interval import Interval
-from ground.results.run import Run
-from ground.system.observer import Observer
-from ground.system.process import Children
+from ground.errors import UsageError
 from ground.text.tsv import Row
-from viz.page.run_view import Graph, Observed, Panel
 from viz.table import Section, tsv_tables
 from viz.terminal.table import section_text
-from workloads.registry import Rules
+
+if TYPE_CHECKING:
+    from collectors.counters import Device
+    from collectors.perf import Plan
+    from ground.results.accounts import Account
+    from ground.results.checks import Check
+    from ground.results.interval import Interval
+    from ground.results.run import Run
+    from ground.system.observer import Observer
+    from ground.system.process import Children
+    from viz.page.run_view import Graph, Observed, Panel
+    from workloads.registry import Rules
 
 _R = TypeVar("_R")
 
@@ -202,6 +205,18 @@ class Instrument:
     time_share: int = 1
     times: int = 1
     not_writing: Refusal | None = None
+
+
+def one_pid(arguments: argparse.Namespace) -> int:
+    """The one process; UsageError for several, or with --children: this instrument separates threads only."""
+    pids: list[int] = arguments.pid
+    if len(pids) != 1 or arguments.children:
+        raise UsageError(
+            f"{arguments.name} looks at one process at a time",
+            means="each process has a time of its own to be accounted for",
+            mend=f"--pid {pids[0]} alone",
+        )
+    return pids[0]
 
 
 def add_backend(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from ground.system.process import Children
 from ground.text.ranges import within
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.wall_clock import serving_threads, wall_clock
-from ioflame.instruments.instrument import Alone, Flame, Instrument, ObserverContext, Part
+from ioflame.instruments.instrument import Alone, Flame, Instrument, ObserverContext, Part, one_pid
 from viz.flame.stacks import Stack
 from viz.page.run_view import Graph, Observed, Panel, by_state
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
@@ -177,18 +177,6 @@ def _panel(seen: Observed) -> Markup:
     off, clock = seen.of(Files.OFF_CPU, OffCpu), seen.of(Files.WALL_CLOCK, WallClock)
     states = off_panel(off) if off is not None else Markup("")
     return states + section_markup(wall_clock_section(clock) if clock is not None else [])
-
-
-def one_pid(arguments: argparse.Namespace) -> int:
-    """The one process; UsageError for several, or with --children: this instrument separates threads only."""
-    pids: list[int] = arguments.pid
-    if len(pids) != 1 or arguments.children:
-        raise UsageError(
-            f"{arguments.name} looks at one process at a time",
-            means="each process has a time of its own to be accounted for",
-            mend=f"--pid {pids[0]} alone",
-        )
-    return pids[0]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,8 +13,7 @@ from ground.results.off_cpu import RunQueue, read_run_queue
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext, add_backend
-from ioflame.instruments.offcpu import one_pid
+from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext, add_backend, one_pid
 from viz.page.run_view import Observed, Panel
 from viz.tables.off_cpu import run_queue_section
 

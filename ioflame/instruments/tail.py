@@ -5,14 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
-from ebpf.tail import TailRequest, record_checks, tail_observer
-from folding.frames import compare_folded
-from folding.locks import read_rules
-from folding.reasons import fold_reasons
-from folding.wait_places import WAIT_EVENT, fold_wait_places
 from ground.errors import UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
@@ -25,20 +19,19 @@ from ground.results.query_records import read_query_records, read_recorded
 from ground.results.run import Run
 from ground.results.tail import P99, Tail, read_tail
 from ground.system.atomic_files import check_new, write_json, write_whole
-from ground.system.observer import Observer
-from ground.system.process import Children
 from ground.text.ranges import within
-from ioflame.analysis.checks.tail import tail_checks
-from ioflame.analysis.tail import tail_of
-from ioflame.analysis.tail_detail import folded_time, job_stretches
-from ioflame.instruments.instrument import Alone, Instrument, ObserverContext, Part, add_queries
-from ioflame.instruments.offcpu import one_pid
-from viz.export.chrome_trace import chrome_trace
+from ioflame.instruments.instrument import Alone, Instrument, ObserverContext, Part, add_queries, one_pid
 from viz.page.run_view import Observed, Panel
 from viz.table import Section
 from viz.tables.tail import tail_section, worst_section
 from viz.terminal.table import section_text
-from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from ground.system.observer import Observer
+    from ground.system.process import Children
+    from workloads.registry import Rules
 
 _OVERHEAD = """
 Every query is trapped where it begins and where it is left. What that takes is predicted from a second before
@@ -69,6 +62,8 @@ median  p40 to p60, 65.6 to 74.6 us: n 400
 
 
 def _observer(context: ObserverContext) -> Observer:
+    from ebpf.tail import TailRequest, tail_observer
+
     request = TailRequest(
         context.pids[0],
         threshold_us=context.threshold_us,
@@ -81,6 +76,8 @@ def _observer(context: ObserverContext) -> Observer:
 
 
 def _analyse(run: Run, rules: Rules) -> list[Check]:
+    from ioflame.analysis.tail_detail import job_stretches
+
     jobs = job_stretches(read_run_jobs(run.path(Files.JOBS))) if run.path(Files.JOBS).exists() else {}
     return analyse(run.directory, rules, jobs)[1]
 
@@ -93,6 +90,15 @@ def analyse(
 
     jobs: by kind, when they ran (CLOCK_MONOTONIC, ns)
     """
+    from ebpf.tail import record_checks
+    from folding.locks import read_rules
+    from folding.reasons import fold_reasons
+    from folding.wait_places import WAIT_EVENT, fold_wait_places
+    from ioflame.analysis.checks.tail import tail_checks
+    from ioflame.analysis.tail import tail_of
+    from ioflame.analysis.tail_detail import folded_time
+    from viz.export.chrome_trace import chrome_trace
+
     recorded = read_recorded(directory / Files.RECORDED)
     file = read_query_records(directory / Files.QUERY_RECORDS)
     locks = read_rules(rules.locks)
@@ -120,6 +126,8 @@ def analyse(
 
 def _compare(directory: Path, tail: Tail) -> None:
     """The frames of slow queries against those of median ones, where there are both."""
+    from folding.frames import compare_folded
+
     sides = [
         ("median queries", directory / Files.TAIL_MEDIAN_FOLDED, tail.median.mean_us),
         ("slow queries", directory / Files.TAIL_FOLDED, tail.tail.mean_us),
@@ -198,6 +206,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    from ebpf.tail import TailRequest, tail_observer
+
     directory = out.parent
     if arguments.dir is not None:
         directory = _made(arguments.dir.resolve())
@@ -224,6 +234,8 @@ def _made(directory: Path) -> Path:
 
 def _show(path: Path) -> tuple[str, list[Check]]:
     """Writes what follows from the records beside them, and `tail.json` into `path`."""
+    from workloads.registry import DEFAULT_ENGINE, rules_named
+
     directory = path.with_name(Files.RECORDED).resolve().parent
     tail, checks = analyse(directory, rules_named(DEFAULT_ENGINE))
     kept = []

@@ -16,8 +16,7 @@ from ground.results.write_ladder import QUEUE, WriteLadder, read_write_ladder
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.analysis.writes import stall_causes, write_cost_checks
-from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext, add_returns
-from ioflame.instruments.offcpu import one_pid
+from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext, add_returns, one_pid
 from viz.page.run_view import Observed, Panel
 from viz.table import Section
 from viz.tables.writes import write_groups, write_rows, writes_section

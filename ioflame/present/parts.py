@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 from ground.errors import UsageError
@@ -21,8 +22,8 @@ from ground.settings import Setting
 from ground.system.atomic_files import read_text
 from ground.text.nearest import did_you_mean
 from ground.text.tsv import Row
+from ioflame import instruments
 from ioflame.analysis.categories import costed
-from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Part
 from viz.table import Records, Section
 from viz.tables.event_group import group_section
@@ -48,13 +49,18 @@ def latency(run: Run) -> Section:
 
 
 def parts_of(run: Run) -> dict[str, Part]:
-    """What this run has: the views of its CPU profile, and of PARTS what was measured."""
+    """What this run has: the views of its CPU profile, and of all parts what was measured."""
     views = {view: _view_part(view) for view in views_in(run.directory)}
-    return {**views, **{name: part for name, part in PARTS.items() if part.is_in(run)}}
+    return {**views, **{name: part for name, part in all_parts().items() if part.is_in(run)}}
 
 
 def part_of(run: Run, name: str) -> Part:
-    """name: of PARTS, or a view. UsageError where the run does not have it."""
+    """name: of a part, or a view. UsageError where the run does not have it."""
+    # Of its own instrument no other is needed.
+    instrument = instruments.instrument_named(name)
+    own = instrument.parts.get(name) if instrument is not None else _OWN.get(name)
+    if own is not None and own.is_in(run):
+        return own
     there = parts_of(run)
     if name in there:
         return there[name]
@@ -62,8 +68,8 @@ def part_of(run: Run, name: str) -> Part:
     if name == "latency":
         what = f"{run.directory} has neither {Files.LADDER} nor {Files.IO_LATENCY}"
         raise UsageError(what, means=f"latency below the engine was not measured: {Setting.COLLECT} has it", mend=mend)
-    if name in PARTS:
-        raise UsageError(f"{run.directory} has no {PARTS[name].file}: {name} was not measured", mend=mend)
+    if name in all_parts():
+        raise UsageError(f"{run.directory} has no {all_parts()[name].file}: {name} was not measured", mend=mend)
     raise UsageError(
         f"{name} is neither a part of a run nor a view of this one, which has no {Files.of_view(name)}", mend=mend
     )
@@ -141,13 +147,22 @@ class _All(Part):
         return {name: rows for part in parts for name, rows in part.tables(run).items()}
 
 
-PARTS: Mapping[str, Part] = {
+_OWN: Mapping[str, Part] = {
     "windows": Part("window by window, and what each cost", Files.RECORD, _windows),
     "events": Part("events of the group, by category", Files.EVENT_GROUP, _events),
     "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations),
     "jobs": Part("flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, _jobs),
     "latency": Part("from the engine to the device", Files.RECORD, latency, (Files.LADDER, Files.IO_LATENCY)),
-    **{name: part for instrument in INSTRUMENTS.values() for name, part in instrument.parts.items()},
     "checks": Part("every check", Files.RECORD, _checks),
     "all": _All("the whole summary", Files.RECORD, lambda _: []),
 }
+# After the parts of the instruments.
+_LAST = ("checks", "all")
+
+
+@functools.cache
+def all_parts() -> Mapping[str, Part]:
+    """By name, in the order of the summary: our own, and those of every instrument."""
+    observed = {name: part for one in instruments.INSTRUMENTS.values() for name, part in one.parts.items()}
+    last = {name: _OWN[name] for name in _LAST}
+    return {**{name: part for name, part in _OWN.items() if name not in last}, **observed, **last}

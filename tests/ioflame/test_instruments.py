@@ -21,7 +21,7 @@ from ioflame.instruments.instrument import Instrument, add_backend
 from ioflame.instruments.whose import listing_of
 from ioflame.measure.job import Planned
 from ioflame.present.formats import FORMATS, Asked, format_of
-from ioflame.present.parts import PARTS
+from ioflame.present.parts import all_parts
 from ioflame.present.stacks import Stacks
 from ioflame.stages.observed import analyse_observed
 from tests.ioflame.asked import options
@@ -47,7 +47,7 @@ def test_every_file_is_found_in_the_order_of_the_windows() -> None:
 
 @pytest.mark.parametrize("one", INSTRUMENTS.values(), ids=INSTRUMENTS)
 def test_what_an_instrument_leaves_is_analysed_shown_and_listed(one: Instrument) -> None:
-    assert all(PARTS[name] is part for name, part in one.parts.items())
+    assert all(all_parts()[name] is part for name, part in one.parts.items())
     assert all(panel.collector == one.name and set(panel.files) <= set(one.reads) for panel in one.panels)
     # What the page shows is in the summary and in `show` as well.
     assert bool(one.panels) == bool(one.parts) == (one.analyse is not None)

@@ -16,7 +16,7 @@ from ground.settings import Setting
 from ioflame import cli
 from ioflame.cli import build_parser
 from ioflame.instruments import INSTRUMENTS
-from ioflame.instruments.offcpu import one_pid
+from ioflame.instruments.instrument import one_pid
 from ioflame.version import version
 from tests.ioflame.asked import asked
 

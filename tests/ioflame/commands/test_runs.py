@@ -16,7 +16,7 @@ from ground.results.counted import CountedArm, CountRecord, CountRun, OfOperatio
 from ground.results.files import Files
 from ground.results.record import Target
 from ground.results.run import Run, new_directory
-from ground.results.run_list import list_runs
+from ground.results.run_list import _STUDIES, list_runs, study_of
 from ground.results.sweep import Offered, SweepRecord, SweepRun
 from ground.system.atomic_files import write_json
 from ioflame.cli import main
@@ -181,3 +181,7 @@ def test_a_command_is_listed_with_the_figures_of_its_only_run_or_with_how_many_t
     inner = rows_of(capsys, home.directory)
     assert sorted(str(row["what"]).split(",")[0] for row in inner) == ["fillseq", "readrandom"]
     assert {row["kind"] for row in inner} == {"command"}
+
+
+def test_each_study_is_known_by_the_file_of_its_record() -> None:
+    assert all(study_of(file).file == file for file in _STUDIES)

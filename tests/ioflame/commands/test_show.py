@@ -23,7 +23,7 @@ from ground.system.unpack import unpack_into
 from ground.text.tsv import Row, tsv
 from ioflame.analysis.jobs import job_costs
 from ioflame.cli import main
-from ioflame.present.parts import PARTS
+from ioflame.present.parts import all_parts
 from tests.background_jobs import recorded, samples, windows
 from tests.ground.results.test_older_runs import KEPT
 from tests.viz.observers import results
@@ -65,13 +65,13 @@ def numbers(value: object) -> set[float]:
     return {float(value)} if isinstance(value, int | float) else set()
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", all_parts())
 def test_its_integers_are_those_of_the_file_to_the_last_digit(
     capsys: pytest.CaptureFixture[str], run: Path, part: str
 ) -> None:
     rows = table(capsys, run, part)
     assert rows
-    files = [run / PARTS[part].file, run / Files.WALL_CLOCK]
+    files = [run / all_parts()[part].file, run / Files.WALL_CLOCK]
     if part in ("latency", "all"):
         files = list(run.glob("*.json"))
     known = set().union(*(numbers(json.loads(file.read_text(encoding="utf-8"))) for file in files))
