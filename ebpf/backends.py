@@ -17,17 +17,8 @@ from ground.system.process import capture
 # In the order of preference.
 BACKENDS = ("co-re", "bpftrace", "bcc")
 
-# As the loader calls them, and as `ioflame ebpf` does.
-INSTRUMENTS = {
-    "iolat": "iolat",
-    "ladder": "ladder",
-    "offcpu": "offcpu",
-    "records": "tail",
-    "runqlat": "runqlat",
-    "uprobes": "uprobes",
-    "whose": "whose",
-    "writes": "writes",
-}
+# As `ioflame ebpf` calls what the loader calls otherwise.
+NAMES = {"records": "tail"}
 _DEVICE_MAPPER = "bios"
 
 
@@ -78,7 +69,7 @@ def _instrument(name: str, ways: Sequence[dict[str, object]]) -> Instrument:
     return Instrument(name, served is not None, words, can_bios, str(last["booted"]), str(last["instead"]))
 
 
-def try_backend(name: str, instrument: str = "runqlat") -> Trial:
+def try_backend(name: str, instrument: str = "iolat") -> Trial:
     """A real program of that backend, tried; never by its version or its own claims.
 
     instrument: by co-re, the one whose programs are loaded
@@ -109,7 +100,7 @@ def choose_backend(wanted: str, instrument: str, names: Sequence[str] = ("co-re"
         reasons.append(f"{name}: {trial.words}")
         mends += [trial.mend] if trial.mend else []
     mend = "   or: ".join([*dict.fromkeys(mends), "ioflame doctor"])
-    what = f"no eBPF program for {INSTRUMENTS[instrument]} can be run here"
+    what = f"no eBPF program for {NAMES.get(instrument, instrument)} can be run here"
     raise HostError(what, means="; ".join(reasons), mend=mend)
 
 

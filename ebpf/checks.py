@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ebpf.backends import BACKENDS, INSTRUMENTS, Instrument, try_backend, try_instruments
+from ebpf.backends import BACKENDS, NAMES, Instrument, try_backend, try_instruments
 from ground.results.checks import Check, Verdict
 
 _OPTIONAL = {
@@ -40,7 +40,7 @@ def instrument_checks() -> Iterator[Check]:
             "eBPF by co-re", Verdict.WARN, trial.words, "no latency of storage, no account of waits", trial.mend
         )
     for name, one in found.items():
-        yield _check(INSTRUMENTS[name], one)
+        yield _check(NAMES.get(name, name), one)
 
 
 def _check(name: str, one: Instrument) -> Check:

@@ -211,7 +211,7 @@ class OffStack:
 
 @dataclass(frozen=True)
 class RunQueue:
-    """`runqlat.json`: waits for a CPU of one process's threads.
+    """Waits for a CPU of one process's threads.
 
     backend, how: `co-re` or `bpftrace`, and what of it is less than exact
     waits: `woken`, `preempted` and `started` (threads created): each until it has a CPU

@@ -84,6 +84,24 @@ on-CPU is switch-in to switch-out; schedstat says 2,055.462 ms (+14.9 %)
 """
 
 
+def off_cpu_observer(
+    children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None
+) -> CoreObserver:
+    """Stacks of a process's threads by time off the CPU: `out` is the JSON (`OffCpu`), `recording` the stacks.
+
+    HostError where the CO-RE programs do not run: bpftrace 0.17 loses kernel stacks, cannot show what a wait in a futex
+    is for, and knows nothing of threads that are blocked all the time.
+
+    waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
+    """
+    choose_backend("co-re", "offcpu")
+    arguments = ["--pid", str(pid), "--recording", str(recording)]
+    arguments += ["--waker"] if waker else []
+    arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
+    what = "eBPF on sched_switch and sched_waking: stacks by time off the CPU"
+    return CoreObserver("offcpu", what, children, arguments, out)
+
+
 def _observer(context: ObserverContext) -> Observer:
     run, pid = context.run, context.pids[0]
     if run.record.target is not None:
@@ -258,21 +276,3 @@ INSTRUMENT = Instrument(
     by_default=True,
     one_process=True,
 )
-
-
-def off_cpu_observer(
-    children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None
-) -> CoreObserver:
-    """Stacks of a process's threads by time off the CPU: `out` is the JSON (`OffCpu`), `recording` the stacks.
-
-    HostError where the CO-RE programs do not run: bpftrace 0.17 loses kernel stacks, cannot show what a wait in a futex
-    is for, and knows nothing of threads that are blocked all the time.
-
-    waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
-    """
-    choose_backend("co-re", "offcpu")
-    arguments = ["--pid", str(pid), "--recording", str(recording)]
-    arguments += ["--waker"] if waker else []
-    arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
-    what = "eBPF on sched_switch and sched_waking: stacks by time off the CPU"
-    return CoreObserver("offcpu", what, children, arguments, out)

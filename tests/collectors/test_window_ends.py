@@ -12,7 +12,6 @@ import pytest
 
 from collectors.pmp import Sampling, pmp_checks
 from collectors.pmp_plan import PmpPlan
-from ebpf.runqlat import run_queue_observer
 from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.pmp import read_pmp
@@ -21,6 +20,7 @@ from ground.results.run import Run
 from ground.system.observer import Observer, attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
+from ioflame.instruments.runqlat import run_queue_observer
 from ioflame.stages.observed import analyse_observed
 from tests.records import counters, run_record
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ebpf.runqlat import run_queue_observer
 from ground.results.off_cpu import OffCpu, RunQueue, read_off_cpu, read_run_queue
 from ioflame.instruments.offcpu import off_cpu_observer
+from ioflame.instruments.runqlat import run_queue_observer
 from tests.ebpf.windows import Load, failed, observed
 from tests.until import until
 

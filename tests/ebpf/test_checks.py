@@ -11,13 +11,13 @@ import pytest
 from ebpf.bpftrace import SHORTEST_BELOW
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
 from ebpf.iolat import EVENTS_CHECK, io_latency_checks
-from ebpf.runqlat import decode as decode_run_queue
 from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.histogram import Histogram
 from ground.results.io_latency import DiskWindow, IoKind, IoLatency, IoRow
 from ground.results.off_cpu import OffCpu
 from ground.system.diskstats import DiskCount, DiskCounts
+from ioflame.instruments.runqlat import decode as decode_run_queue
 from tests.viz.observers import io_latency, off_cpu
 
 

@@ -15,12 +15,12 @@ import pytest
 from ebpf.bpftrace import script
 from ebpf.iolat import IoLatencyRequest, io_latency_observer
 from ebpf.iolat_bcc import parse_biolatency
-from ebpf.runqlat import run_queue_observer
 from ground.results.io_latency import read_io_latency
 from ground.results.off_cpu import read_off_cpu, read_run_queue
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.instruments.offcpu import off_cpu_observer
+from ioflame.instruments.runqlat import run_queue_observer
 from tests.ebpf.conftest import Disk, Start, run_fio
 from tests.ebpf.windows import Load
 from tests.figures import Report

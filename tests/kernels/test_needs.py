@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ebpf.backends import INSTRUMENTS
+from ebpf.backends import NAMES
 from ground.system.binaries import built_binary
+from ioflame.instruments import INSTRUMENTS
 from tests.kernels.extract import EXTRACTS, Btf
 
 pytestmark = pytest.mark.needs("co-re")
@@ -39,7 +40,9 @@ def test_an_instrument_has_a_way_or_is_known_to_have_none(kernel: str) -> None:
         ways.setdefault(f"{name} of bios" if way == "bios" else name, []).append(one["unmet"])
     lacking = {name: unmet for name, unmet in ways.items() if all(unmet)}
     assert set(lacking) == _LACKING.get(kernel, set()), lacking
-    assert {name.removesuffix(" of bios") for name in ways} | {"uprobes"} == set(INSTRUMENTS)
+    alone = {name for name, one in INSTRUMENTS.items() if one.alone is not None}
+    known = {name.removesuffix(" of bios") for name in ways}
+    assert {NAMES.get(name, name) for name in known} - {"uprobes"} == alone
 
 
 def test_an_extract_says_what_the_whole_says() -> None:
