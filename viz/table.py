@@ -192,14 +192,23 @@ def matrix(
 
 
 def of_cells(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], legend: str = "", *, words: bool = False
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    legend: str = "",
+    *,
+    words: bool = False,
+    noted: bool = False,
 ) -> Table[Sequence[str]]:
-    """A table whose cells are text already. words: all of them are words, not the first alone"""
+    """A table whose cells are text already. words: all of them are words, not the first alone; noted: the last is what
+    the row is"""
 
     def cell(place: int) -> Callable[[Sequence[str]], str]:
         return lambda row: row[place]
 
     forms = [WORDS, *([WORDS if words else COUNT] * (len(heads) - 1))]
+    if noted:
+        forms[-1] = ABOUT
     columns = [Column("", head, form, cell(place)) for place, (head, form) in enumerate(zip(heads, forms, strict=True))]
     return Table("", title, columns, rows, legend=legend)
 

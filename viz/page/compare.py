@@ -13,17 +13,16 @@ from functools import partial
 from markupsafe import Markup
 
 from ground.results.comparison import Comparison
-from ground.results.differences import AccountChange, BudgetRow, Decision
 from ground.results.frame_differences import FrameDifferences
 from ground.results.metrics import COMPARED, DECIDING, window_metrics
-from ground.results.verdicts import ArmVerdict, Verdicts
+from ground.results.verdicts import Verdicts
 from ground.system.host import describe_host
-from viz.figures import account_digits
 from viz.page.counted import every_operation
 from viz.page.document import page
 from viz.page.frames import frames_compared
-from viz.page.rendering import absent, banner, part, plot_figure, render, table
+from viz.page.rendering import absent, banner, part, plot_figure, render, section_markup, table
 from viz.svg.blocks import Dot, blocks_plot
+from viz.tables.comparison import changes_of, decisions_table
 from viz.tables.counted import NOT_COUNTED, CountView
 
 
@@ -90,25 +89,16 @@ def _about(record: Comparison, found: Verdicts) -> str:
 
 # ---- figures -------------------------------------------------------------------------------------------------------
 def _figures(view: ComparisonView) -> Markup:
-    parts = []
+    tables = []
     for one in view.verdicts.arms:
-        rows = [_figure(name, decision) for name, decision in one.decisions.items()]
-        heads = ("figure", one.base, one.arm, "ratio", "interval", "", "verdict")
-        legend = (
+        more = (
             f"Ratio: {one.arm} over {one.base}, the mean over sessions of paired blocks; its interval holds with 95 % "
             f"over all looks. {one.base}: the geometric mean over its windows; {one.arm}: that times the ratio. "
             "Marks: - regressed, + improved, = same within delta, ? undecided or barred. "
             + "; ".join(f"{name}: {COMPARED[name].legend}" for name in one.decisions if name in COMPARED)
         )
-        parts.append(table(f"{one.arm} against {one.base}", heads, rows, "numbers noted", legend))
-    return Markup("").join(parts) or absent("Nothing was measured in whole sessions.")
-
-
-def _figure(name: str, decision: Decision) -> list[str]:
-    found = decision.difference
-    values = [f"{value:,.2f}" if value is not None else "-" for value in (decision.base_value, decision.arm_value)]
-    ratio = ["-", "-"] if found is None else [f"{found.ratio:.3f}", f"[{found.low:.3f}, {found.high:.3f}]"]
-    return [name, *values, *ratio, decision.mark, decision.told]
+        tables.append(decisions_table(f"{one.arm} against {one.base}", one.base, one.arm, one.decisions, more))
+    return section_markup(tables) or absent("Nothing was measured in whole sessions.")
 
 
 # ---- blocks --------------------------------------------------------------------------------------------------------
@@ -153,53 +143,7 @@ def _blocks(record: Comparison) -> Markup:
 
 # ---- why -----------------------------------------------------------------------------------------------------------
 def _budgets(view: ComparisonView) -> Markup:
-    parts = []
-    for one in view.verdicts.arms:
-        budget = one.budget
-        if budget is None:
-            parts.append(absent(f"{one.arm}: no budget: its profiles or waits were not measured."))
-            continue
-        sums = budget.off or "the rows add up"
-        legend = (
-            f"us per query, of all seconds (the figures pair blocks); {sums}. Intervals are of the change, hold for "
-            f"all rows at once with 95 %, and come from {budget.sessions} sessions. A change is significant where "
-            "its interval leaves zero."
-        )
-        caption = f"{one.arm} - {one.base}, us per query"
-        parts.append(table(caption, _heads(one.base, one.arm), _rows(budget.shown), "numbers noted", legend))
-    parts += [_account(one, account) for one in view.verdicts.arms for account in one.accounts]
-    return Markup("").join(parts)
-
-
-def _account(one: ArmVerdict, account: AccountChange) -> Markup:
-    legend = (
-        f"{account.unit}; the first row is what the others add up to. From the windows of observers, one a process and "
-        f"session. Intervals hold for all rows at once with 95 %, and come from {account.sessions} sessions."
-    )
-    caption = f"{account.title}: {one.arm} - {one.base}, {account.unit}"
-    rows = _rows(account.rows, account_digits(account.rows[0].base), account.unit)
-    return table(caption, _heads(one.base, one.arm), rows, "numbers noted", legend)
-
-
-def _heads(base: str, arm: str) -> tuple[str, ...]:
-    return ("part", base, arm, "change", "interval", "")
-
-
-_PART = "\u2003"
-
-
-def _rows(rows: Sequence[BudgetRow], digits: int = 2, unit: str = "us/query") -> list[list[str]]:
-    return [
-        [
-            _PART * row.depth + row.name,
-            f"{row.base:,.{digits}f}",
-            f"{row.arm:,.{digits}f}",
-            f"{row.change:+,.{digits}f}",
-            f"[{row.low:+,.{digits}f}, {row.high:+,.{digits}f}]",
-            ("" if row.unit == unit else f"{row.unit}; ") + ("significant" if row.seen else "not significant"),
-        ]
-        for row in rows
-    ]
+    return section_markup([block for one in view.verdicts.arms for block in changes_of(one)])
 
 
 def _frames(view: ComparisonView, arm: str) -> Markup:

@@ -69,7 +69,7 @@ class CountView:
     def table(self) -> Table[Sequence[str]]:
         """Instructions of each operation by arm."""
         rows = [[one.name, *map(figure, one.instructions), one.per, one.about] for one in self.operations]
-        return of_cells(self.title, ["operation", *self.arms, "per", "what it is"], rows)
+        return of_cells(self.title, ["operation", *self.arms, "per", "what it is"], rows, noted=True)
 
     def block(self, block: Block, title: str) -> Table[Sequence[str]]:
         """The rows that have counts, of two arms with the change."""

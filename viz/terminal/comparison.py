@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ground.results.comparison import Comparison
-from ground.results.differences import AccountChange, BudgetRow, Decision, PlanRow, Variances, percent
+from ground.results.differences import PlanRow, Variances, percent
 from ground.results.metrics import DECIDING
 from ground.results.verdicts import ComparedRuns, Verdicts
-from ground.text.columns import fold_line, pad
 from ground.text.units import format_seconds
-from viz.figures import account_digits
+from viz.table import Block
+from viz.tables.comparison import changes_of, decisions_table
+from viz.terminal.columns import folded
+from viz.terminal.table import section_text, table_text
 
 _LIBRARY = "tool library "
 # Disturbed ones, by line; a shared host disturbs most of them.
@@ -19,8 +21,8 @@ _MOST_BLOCKS = 3
 
 def comparison_text(record: Comparison, found: Verdicts, width: int | None = None) -> str:
     """Without the verdict's sentence, which comes last of all."""
-    lines = list(_lines(record, found))
-    return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])
+    lines = list(_lines(record, found, width))
+    return folded("\n".join(lines), width)
 
 
 def plan_text(
@@ -49,7 +51,7 @@ def plan_text(
             f"{row.power:12.0%}{row.power_same:14.0%}{_beyond(row, plan.time_limit)}"
             for row in rows
         ]
-    return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])
+    return folded("\n".join(lines), width)
 
 
 def _beyond(row: PlanRow, seconds: float | None) -> str:
@@ -64,11 +66,12 @@ def runs_text(names: Sequence[str], found: ComparedRuns, width: int | None = Non
     lines += _differing(found.differing, "differs")
     lines += [f"  {found.heading}: their profiles are shown separately"] if found.heading else []
     for number, decisions in enumerate(found.decisions, 2):
-        lines += ["", f"arm {number} against arm 1", *_figures(decisions)]
-    return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])
+        table = decisions_table(f"arm {number} against arm 1", "arm 1", f"arm {number}", decisions)
+        lines += ["", table_text(table, width)]
+    return folded("\n".join(lines), width)
 
 
-def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
+def _lines(record: Comparison, found: Verdicts, width: int | None) -> Iterator[str]:
     plan = record.plan
     yield (
         f"{record.workload}, {record.factor.name}: {', '.join(arm.name for arm in record.arms)}; "
@@ -80,24 +83,17 @@ def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
     yield from _differing(besides.items(), "also different")
     yield from (f"  {note}" for note in record.notes)
     for arm in found.arms:
-        yield f"\n{arm.arm} against {arm.base}: mean of {arm.base} -> that times the ratio"
-        yield from _figures(arm.decisions)
+        title = f"{arm.arm} against {arm.base}: mean of {arm.base}, and that times the ratio"
+        section: list[Block] = [decisions_table(title, arm.base, arm.arm, arm.decisions)]
         for name, decision in arm.decisions.items():
             if name in DECIDING and decision.difference is not None:
                 of = decision.difference.variances
-                parts = (of.session, of.block, of.window)
-                yield f"  {name} varies: sessions {{}}, blocks {{}}, windows {{}}".format(*map(percent, parts))
+                parts = map(percent, (of.session, of.block, of.window))
+                section.append("  {} varies: sessions {}, blocks {}, windows {}".format(name, *parts))
         if arm.twin:
-            yield f"\ntwin against {arm.base}: the same client, so any difference here is noise"
-            yield from _figures(arm.twin)
-        if arm.budget is not None:
-            yield f"\nwhere the change of {arm.arm} comes from, us per query (of all seconds; the figures pair blocks)"
-            yield from _changes(arm.budget.shown)
-            if arm.budget.off:
-                yield f"  {arm.budget.off}"
-        for account in arm.accounts:
-            yield f"\n{account.title}: {arm.base} -> {arm.arm}, {account.unit}, in {account.sessions} sessions"
-            yield from _account(account)
+            title = f"twin against {arm.base}: the same client, so any difference here is noise"
+            section.append(decisions_table(title, arm.base, "twin", arm.twin))
+        yield "\n" + section_text([*section, *changes_of(arm)], width)
     for words in found.disturbed[:_MOST_BLOCKS]:
         yield f"block {words}"
     if len(found.disturbed) > _MOST_BLOCKS:
@@ -115,30 +111,3 @@ def _differing(rows: Iterable[tuple[str, Sequence[str]]], what: str) -> Iterator
     if libraries:
         number = f"{len(libraries)} librar{'y' if len(libraries) == 1 else 'ies'}"
         yield f"  {what}: {number}: {', '.join(libraries)}"
-
-
-def _figures(decisions: Mapping[str, Decision]) -> Iterator[str]:
-    for name, decision in decisions.items():
-        difference = decision.difference
-        size = ""
-        if difference is not None:
-            change, low, high = (100 * (value - 1) for value in (difference.ratio, difference.low, difference.high))
-            size = f"{change:+6.1f} % [{low:+.1f}, {high:+.1f}]"
-        base, arm = (
-            f"{value:.2f}" if value is not None else "-" for value in (decision.base_value, decision.arm_value)
-        )
-        yield f"  {decision.mark} {pad(name, 14)}{base:>10} -> {arm:>10}  {pad(size, 26)} {decision.told}"
-
-
-def _account(account: AccountChange) -> Iterator[str]:
-    return _changes(account.rows, account_digits(account.rows[0].base))
-
-
-def _changes(rows: Sequence[BudgetRow], digits: int = 2) -> Iterator[str]:
-    width = max(18, 1 + max(len("  " * row.depth + row.name) for row in rows))
-    for row in rows:
-        seen = "" if row.seen else "  not significant"
-        name = pad("  " * row.depth + row.name, width)
-        sides = f"{row.base:9,.{digits}f} -> {row.arm:9,.{digits}f}"
-        interval = f"[{row.low:+,.{digits}f}, {row.high:+,.{digits}f}]"
-        yield f"  {name}{sides}  {row.change:+8,.{digits}f} {interval}{seen}"

@@ -42,10 +42,12 @@ def table_text(table: Table[Any], width: int | None = None) -> str:
     lines = aligned([[row[at] for at in kept] for row in rows], width, left=left).split("\n")
     if words and beside:
         told = (" ".join(row[at] for at in words) for row in rows)
-        lines = [fold_line(f"{line:<{taken}}{about}", room, taken) for line, about in zip(lines, told, strict=True)]
+        lines = [
+            fold_line(f"{line:<{taken}}{about}".rstrip(), room, taken) for line, about in zip(lines, told, strict=True)
+        ]
     elif words:
         indent = 4 + max(wide[0], 8)
-        told = (f"  {row[0]:<{indent - 4}}  {row[at]}" for at in words for row in rows[1:] if row[at])
-        lines += [fold_line(line, room, indent) for line in told]
+        below = (f"  {row[0]:<{indent - 4}}  {row[at]}" for at in words for row in rows[1:] if row[at])
+        lines += [fold_line(line, room, indent) for line in below]
     lines += [fold_line(f"  {note}", room, 2) for note in (table.left_out("screen"), table.legend) if note]
     return "\n".join([table.title, *lines])
