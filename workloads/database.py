@@ -27,7 +27,7 @@ from ground.text.units import format_bytes, format_count
 from workloads.build import EngineBuild
 from workloads.engine import Engine, Tree
 from workloads.seeds import SeedLedger
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.steps import Sizing, StepParameters
 
 MANIFEST = "ioflame-db.json"
 _LOCK = "ioflame.lock"
@@ -100,9 +100,8 @@ def _history(manifest: dict[str, object]) -> list[str]:
 class Database:
     """The database in `directory`; the caller holds its lock.
 
-    shape:      what it was, or will be, loaded with
-    cache_size: of its block cache, bytes; flags: of the client, over those of a step
-    seeds:      the ranges taken from the ledger here, for the run's record
+    shape: what it was, or will be, loaded with
+    seeds: the ranges taken from the ledger here, for the run's record
     """
 
     def __init__(
@@ -110,15 +109,15 @@ class Database:
         engine: Engine,
         build: EngineBuild,
         directory: Path,
-        shape: DatabaseShape,
-        cache_size: int,
+        sizing: Sizing,
         flags: Mapping[str, object] | None = None,
     ) -> None:
+        """flags: of the client, over those of a step"""
         self._engine = engine
         self._build = build
         self.directory = directory
-        self.shape = shape
-        self._cache_size = cache_size
+        self.shape = sizing.shape
+        self._sizing = sizing
         self._flags = dict(flags or {})
         self.ledger = SeedLedger(directory)
         self.seeds: list[SeedRange] = []
@@ -283,8 +282,8 @@ class Database:
     def command(self, step: str, seeds: SeedRange, **run: Any) -> list[str]:
         """The command line of a step or workload on this database. run: further `StepParameters`"""
         parameters = StepParameters(
-            self.shape, self.directory, seeds.threads - self._writers(step), seeds.first, self._cache_size,
-            flags=self._flags, known_flags=self._build.flags, library=self._build.library, **run,
+            self._sizing, self.directory, seeds.threads - self._writers(step), seeds.first, flags=self._flags,
+            known_flags=self._build.flags, library=self._build.library, **run,
         )  # fmt: skip
         self._engine.refuse_lacking(self._build, step)
         return self._engine.command(self._build.path, step, parameters)

@@ -202,7 +202,7 @@ class Engine(abc.ABC):
         """
         definition = self._definition(step)
         flags = {**self._definitions["common"], **definition["flags"], **parameters.flags}
-        flags |= {**self.shape_flags(parameters.shape), **parameters.shape.tree}
+        flags |= {**self.shape_flags(parameters.sizing.shape), **parameters.sizing.shape.tree}
         if parameters.known_flags is not None:
             gone = self.left_out(parameters.known_flags)
             flags = {name: value for name, value in flags.items() if name not in gone}
@@ -251,14 +251,14 @@ class Engine(abc.ABC):
 
     def placeholders(self, parameters: StepParameters) -> dict[str, object]:
         """The value of each {name} in the flags of `engine.toml`."""
-        shape = parameters.shape
+        shape = parameters.sizing.shape
         return {
             "db_dir": parameters.db_dir,
             "num_keys": shape.num_keys,
             "key_size": shape.key_size,
             "value_size": shape.value_size,
             "block_size": shape.block_size,
-            "cache_size": parameters.cache_size,
+            "cache_size": parameters.sizing.cache_size,
             "cache_type": parameters.cache_type or self.about.cache_types[0],
             "threads": parameters.threads,
             "seed": parameters.seed,

@@ -9,7 +9,7 @@ from ground.errors import HostError
 from ground.settings import Setting
 from ground.text.toml import tomllib
 from ground.text.units import format_bytes, format_count, parse_bytes
-from workloads.steps import DatabaseShape
+from workloads.steps import DatabaseShape, Sizing
 
 # Below this ratio of data to block cache too many queries are answered from memory to call the load IO-bound.
 DATA_TO_CACHE = 20
@@ -33,15 +33,6 @@ class Scale:
     warmup: int
     collect: tuple[str, ...] = ("perf",)
     named: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Sizing:
-    """What a run will use, and in words what was changed to make it fit."""
-
-    shape: DatabaseShape
-    cache_size: int
-    notes: tuple[str, ...]
 
 
 def scales() -> dict[str, Scale]:

@@ -45,6 +45,15 @@ class DatabaseShape:
         return max(0, int((disk_bytes - _LOAD_SPARE) / _FILES_TO_DATA / (self.key_size + self.value_size)))
 
 
+@dataclass(frozen=True)
+class Sizing:
+    """What a run will use, and in words what was changed to make it fit. cache_size: of the block cache, bytes"""
+
+    shape: DatabaseShape
+    cache_size: int
+    notes: tuple[str, ...] = ()
+
+
 class Step(msgspec.Struct, frozen=True):
     """A step or workload, as its engine's data file has it.
 
@@ -109,18 +118,17 @@ class Configuration:
 
 @dataclass(frozen=True)
 class StepParameters:
-    """What a step's command line is filled in with. cache_size in bytes, duration in seconds, flags over the step's.
+    """What a step's command line is filled in with. duration in seconds, flags over the step's.
 
     known_flags: what the client accepts; None where it was not asked
     cache_type: of the block cache, as the engine calls it; "" for the default
     library: with the engine's code, that our client is to open
     """
 
-    shape: DatabaseShape
+    sizing: Sizing
     db_dir: Path
     threads: int
     seed: int
-    cache_size: int
     duration: int = 0
     report_file: Path | None = None
     flags: Mapping[str, object] = field(default_factory=dict)

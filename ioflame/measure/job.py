@@ -38,8 +38,8 @@ from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded
 from workloads.engine import Engine, Tree
 from workloads.registry import engine_named
-from workloads.scales import Scale, Sizing, fit, scales
-from workloads.steps import Configuration, DatabaseShape
+from workloads.scales import Scale, fit, scales
+from workloads.steps import Configuration, DatabaseShape, Sizing
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -128,8 +128,7 @@ class Planned:
 
     def database(self) -> Database:
         """Its database, which nobody has looked at yet."""
-        sizing = self.sizing
-        return Database(self.engine, self.build, self.db_dir, sizing.shape, sizing.cache_size, self.configuration.flags)
+        return Database(self.engine, self.build, self.db_dir, self.sizing, self.configuration.flags)
 
     def command(self, seeds: SeedRange, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
         """The command line of the workload, of every run and of `explain`.

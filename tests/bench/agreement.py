@@ -25,7 +25,7 @@ from pathlib import Path
 from tests.bench.common import STACKFOLD, Look, options_of, row
 from workloads.engine import Engine
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.steps import DatabaseShape, Sizing, StepParameters
 
 READS, CPU, INSTRUCTIONS = 0.01, 0.03, 0.01
 # Opening and the first two seconds are left out, and a second at the end.
@@ -50,7 +50,7 @@ def parameters_of(
 ) -> StepParameters:
     cached = configuration == "byrx"
     return StepParameters(
-        shape, place / engine.about.client, 1, seed, shape.data_bytes * 2 if cached else shape.data_bytes // 25,
+        Sizing(shape, shape.data_bytes * 2 if cached else shape.data_bytes // 25), place / engine.about.client, 1, seed,
         duration=SECONDS, report_file=place / f"{engine.about.client}.csv",
         flags={**engine.configurations()[configuration].flags, **flags},
     )  # fmt: skip
@@ -145,7 +145,7 @@ def main() -> int:
     shape = DatabaseShape(options.keys)
     with tempfile.TemporaryDirectory(dir=options.place or Path.cwd()) as name:
         place = Path(name)
-        parameters = StepParameters(shape, place / theirs.about.client, 1, 1, 16 << 20)
+        parameters = StepParameters(Sizing(shape, 16 << 20), place / theirs.about.client, 1, 1)
         for step in ("load", "settle"):
             argv = theirs.command(theirs.find_binary(None), step, parameters)
             subprocess.run(argv, check=True, capture_output=True)

@@ -15,7 +15,7 @@ from tests.workloads.test_artifact import build
 from workloads.database import MANIFEST, Database, is_loaded, locked
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.seeds import SeedLedger
-from workloads.steps import DatabaseShape
+from workloads.steps import DatabaseShape, Sizing
 
 SHAPE = DatabaseShape(20_000)
 CACHE = 1 << 20
@@ -31,14 +31,14 @@ def place(tmp_path: Path) -> Path:
 def database(place: Path) -> Iterator[Database]:
     """Of a build that is nowhere."""
     with locked(place):
-        yield Database(RocksDB(), build(Path("/bin/db_bench")), place, SHAPE, CACHE)
+        yield Database(RocksDB(), build(Path("/bin/db_bench")), place, Sizing(SHAPE, CACHE))
 
 
 @pytest.fixture
 def real(place: Path) -> Iterator[Database]:
     engine = RocksDB()
     with locked(place):
-        yield Database(engine, engine.inspect(engine.find_binary(None)), place, SHAPE, CACHE)
+        yield Database(engine, engine.inspect(engine.find_binary(None)), place, Sizing(SHAPE, CACHE))
 
 
 def load(database: Database, log: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_database_of_other_settings_is_not_wiped_even_if_a_step_was_interrupte
     assert "NUM_KEYS=30000" in caught.value.mend and f"rm -r '{place}'" in caught.value.mend
     assert (place / "000012.sst").read_text() == "hours of loading"
     if interrupted:  # the same with its own settings: what the step left is loaded anew
-        assert not Database(RocksDB(), database._build, place, DatabaseShape(30_000), CACHE).check()
+        assert not Database(RocksDB(), database._build, place, Sizing(DatabaseShape(30_000), CACHE)).check()
 
 
 def test_a_path_that_is_called_like_a_complaint_is_none(database: Database, place: Path) -> None:

@@ -14,7 +14,7 @@ from workloads.engines.leveldb.engine import LevelDB
 from workloads.engines.lmdb.engine import LMDB
 from workloads.our_client import lines_of, result_of, totals_of
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.steps import DatabaseShape, Sizing, StepParameters
 from workloads.tables import last_table
 
 LEVELDB = (DATA / "clients" / "leveldb.log").read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ def test_the_tree_of_lmdb_is_the_pages_in_use(lmdb: LMDB) -> None:
 
 @pytest.mark.parametrize(("keys", "mib"), [(1000, 64), (1_000_000, 1602)])
 def test_the_map_of_lmdb_has_room_for_leaves_that_are_half_full(lmdb: LMDB, keys: int, mib: int) -> None:
-    parameters = StepParameters(DatabaseShape(keys), Path("/db"), 1, 1, 1 << 20, 5, Path("/r.csv"))
+    parameters = StepParameters(Sizing(DatabaseShape(keys), 1 << 20), Path("/db"), 1, 1, 5, Path("/r.csv"))
     assert lmdb.placeholders(parameters)["map_size"] == mib << 20
 
 

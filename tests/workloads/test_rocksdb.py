@@ -10,7 +10,7 @@ from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.writes import columns
 from workloads.engine import LevelSize, Tree
 from workloads.engines.rocksdb.engine import RocksDB
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.steps import DatabaseShape, Sizing, StepParameters
 
 # db_bench 7.8.3 --benchmarks=fillseq,waitforcompaction,levelstats ...
 LEVELS = """
@@ -36,14 +36,18 @@ RESULT = (
 
 
 def parameters(tmp_path: Path) -> StepParameters:
-    return StepParameters(DatabaseShape(1000), tmp_path, 3, 42, 64 << 20, duration=7, report_file=tmp_path / "r.csv")
+    return StepParameters(
+        Sizing(DatabaseShape(1000), 64 << 20), tmp_path, 3, 42, duration=7, report_file=tmp_path / "r.csv"
+    )
 
 
 def test_overwriting_a_tenth_makes_the_l0_files_that_start_an_automatic_compaction(tmp_path: Path) -> None:
     for keys in (800_000, 10_000_000, 100_000_000):
         shape = DatabaseShape(keys)
         argv = RocksDB().command(
-            Path("db_bench"), "overwritesome", StepParameters(shape, tmp_path, 1, 1, 64 << 20, 0, tmp_path / "r.csv")
+            Path("db_bench"),
+            "overwritesome",
+            StepParameters(Sizing(shape, 64 << 20), tmp_path, 1, 1, 0, tmp_path / "r.csv"),
         )
         flags = dict(word.removeprefix("--").split("=", 1) for word in argv[1:])
         files = int(flags["writes"]) * (shape.key_size + shape.value_size) / int(flags["write_buffer_size"])

@@ -29,8 +29,7 @@ from workloads.database import Database
 from workloads.engine import Engine
 from workloads.engines.rocksdb.command_line import BenchCommand, differing_flags
 from workloads.registry import engine_named
-from workloads.scales import Sizing
-from workloads.steps import DatabaseShape
+from workloads.steps import DatabaseShape, Sizing
 
 # The engine's own: held by whoever has the database open. `struct flock` of Linux, 64 bits, for the whole file.
 _LOCK = "LOCK"
@@ -43,7 +42,7 @@ class GivenDatabase(Database):
     """A database that the user has loaded: nothing is written beside its copies, and its seeds are kept in memory."""
 
     def __init__(self, engine: Engine, build: EngineBuild, directory: Path, bench: BenchCommand) -> None:
-        super().__init__(engine, build, directory, shape_of(bench), bench.cache_size)
+        super().__init__(engine, build, directory, Sizing(shape_of(bench), bench.cache_size))
         self._program, self._bench = build.path, bench
         self._next = int(time.time())
 
@@ -159,7 +158,7 @@ def _planned(engine: Engine, options: ProfileOptions, bench: BenchCommand, build
         )
     fitting = [one for one in engine.configurations().values() if one.direct == bench.direct_reads]
     configuration = replace(fitting[0], flags=bench.meant_flags, cached_by_engine=False)
-    sizing = Sizing(shape_of(bench), bench.cache_size, ())
+    sizing = Sizing(shape_of(bench), bench.cache_size)
     options = replace(options, threads=bench.threads, configuration=configuration.name)
     return Planned(options, engine, build, scale_of(options), sizing, Path(database), configuration)
 

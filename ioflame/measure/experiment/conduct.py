@@ -19,6 +19,7 @@ from ioflame.measure.jobs import job_figures
 from ioflame.measure.study import step
 from workloads.cells import BASELINE, COMMAND, CellRun
 from workloads.database import Database, locked
+from workloads.steps import Sizing
 
 
 def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:
@@ -112,7 +113,7 @@ def _ready(job: CellsJob, run: CellRun, directory: Path, children: Children, rep
                 database.apply(step, job.threads(run.cell, step), children, reporter, log)
         return database
     # By no cell's flags, and so with O_DIRECT: it leaves nothing in the page cache.
-    plain = Database(job.engine, job.build, directory, database.shape, job.scale.cache_size)
+    plain = Database(job.engine, job.build, directory, Sizing(database.shape, job.scale.cache_size))
     if not plain.check():
         plain.load(children, reporter, out / "load.log")
     return database

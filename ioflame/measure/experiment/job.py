@@ -25,8 +25,8 @@ from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale
 from workloads.database import Database
 from workloads.engine import Engine
 from workloads.releases import older
-from workloads.scales import Scale, Sizing
-from workloads.steps import Configuration, DatabaseShape
+from workloads.scales import Scale
+from workloads.steps import Configuration, DatabaseShape, Sizing
 
 # The name of a database that all cells share, before its number of keys.
 _SHARED = "shared"
@@ -179,8 +179,8 @@ def database_of(job: CellsJob, run: CellRun, directory: Path, step: str = "") ->
     """The database of a cell, as a step of it is run on it."""
     shape = readable_by_all(job.engine, job.options, job.cells.shape(run.cell, job.num_keys))
     configuration = _configuration(job, run.cell, step)
-    cache = _cache(job, run.cell, configuration)
-    return Database(job.engine_of(run.cell), job.build_of(run.cell), directory, shape, cache, configuration.flags)
+    sizing = Sizing(shape, _cache(job, run.cell, configuration))
+    return Database(job.engine_of(run.cell), job.build_of(run.cell), directory, sizing, configuration.flags)
 
 
 def _cache(job: CellsJob, cell: Cell, configuration: Configuration) -> int:
@@ -249,7 +249,7 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
         options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, collect, tuple(besides)
     )
     return Job(
-        options, engine, job.build_of(run.cell), sized, Sizing(shape, cache, ()), database.directory,
+        options, engine, job.build_of(run.cell), sized, Sizing(shape, cache), database.directory,
         configuration, job.recording,
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ class Toy(Engine):
         return {"block_size": shape.block_size}
 
     def placeholders(self, parameters: StepParameters) -> dict[str, object]:
-        return {**super().placeholders(parameters), "data_bytes": parameters.shape.data_bytes}
+        return {**super().placeholders(parameters), "data_bytes": parameters.sizing.shape.data_bytes}
 
     def inspect(self, binary: Path) -> EngineBuild:
         version, flags = capture([str(binary), "--help"], timeout=20).text.splitlines()

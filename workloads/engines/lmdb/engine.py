@@ -22,7 +22,7 @@ class LMDB(Engine):
         return inspected(self, binary, "mdb_")
 
     def placeholders(self, parameters: StepParameters) -> dict[str, object]:
-        map_size = max(_SMALLEST_MAP, parameters.shape.data_bytes * _MAP_TO_DATA) >> 20 << 20
+        map_size = max(_SMALLEST_MAP, parameters.sizing.shape.data_bytes * _MAP_TO_DATA) >> 20 << 20
         return {**super().placeholders(parameters), "map_size": map_size}
 
     def shape_flags(self, shape: DatabaseShape) -> dict[str, object]:

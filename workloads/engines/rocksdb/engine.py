@@ -107,8 +107,8 @@ class RocksDB(Engine):
     def placeholders(self, parameters: StepParameters) -> dict[str, object]:
         return {
             **super().placeholders(parameters),
-            "cache_shard_bits": _shard_bits(parameters.cache_size),
-            "overwrite_buffer": _overwrite_buffer(parameters.shape),
+            "cache_shard_bits": _shard_bits(parameters.sizing.cache_size),
+            "overwrite_buffer": _overwrite_buffer(parameters.sizing.shape),
         }
 
     def shape_flags(self, shape: DatabaseShape) -> dict[str, object]:
