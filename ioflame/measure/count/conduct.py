@@ -7,6 +7,7 @@ it, which are relative to a directory of the count's own, and the environment.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 import time
 from collections import deque
@@ -37,22 +38,64 @@ _LOG_END = 400
 
 
 @dataclass(frozen=True)
-class _Task:
-    """One count. turn: which padding; one more than there are counts the first again"""
+class _Program:
+    """One count of an operation.
 
-    number: int
+    turn:  which padding; one more than there are counts the first again
+    place: its directory, of names of one length, for paths are on the stacks of the programs
+    """
+
+    plan: PlannedCount
     operation: CountedOperation
     arm: str
     build: EngineBuild
     turn: int
+    place: Path
 
+    @property
+    def what(self) -> str:
+        return f"{self.operation.name} of {self.arm} {self.plan.counter.under}"
 
-@dataclass(frozen=True)
-class _Ended:
-    task: _Task
-    operations: int
-    counts: Counts
-    stored: int
+    @property
+    def words(self) -> list[str]:
+        """Of the client."""
+        library = [f"--library=./{_LIBRARY}"] if self.build.library else []
+        return [
+            str(self.build.path), f"--engine={self.plan.engine.name}", *library, f"--db={_DATABASE}", "--counted=1",
+            *self.plan.counter.words, *self.plan.counted.operation_words(self.operation), *_readable_by_all(self.plan),
+        ]  # fmt: skip
+
+    def start(self, tree: Path | None, children: Children) -> Child:
+        plan, place = self.plan, self.place
+        place.mkdir(parents=True)
+        if tree is not None:
+            # Not linked: LMDB writes into its file.
+            clone(plan.engine, tree, place / _DATABASE, link=False)
+        if self.build.library:
+            (place / _LIBRARY).symlink_to(self.build.library)
+        padding = plan.paddings[self.turn % len(plan.paddings)]
+        argv = plan.counter.argv(self.words, place, padding, plan.preload)
+        return children.start(f"count {self.operation.name}", argv, stdout=place / _LOG)
+
+    def read(self, child: Child, arm: Counted, folded: Path) -> None:
+        """What it counted, into `arm`; its stacks, of the first turn, into the file `folded`."""
+        plan, operation = self.plan, self.operation
+        log = (self.place / _LOG).read_text(encoding="utf-8", errors="replace")
+        if child.returncode:
+            raise failed(self.what, child, log)
+        rules = rules_named(plan.engine.name).categories
+        folded.parent.mkdir(exist_ok=True)
+        operations = operation.operations or self._operations(log)
+        counts = plan.counter.counts(self.place, log, operation, rules, folded if self.turn == 0 else None)
+        arm.stored = sum(file.stat().st_size for file in (self.place / _DATABASE).glob(plan.engine.about.data_files))
+        keep(arm, counts, operations, self.turn, len(plan.paddings))
+        shutil.rmtree(self.place)
+
+    def _operations(self, log: str) -> int:
+        closing = closing_line(log, self.operation.counted_benchmark)
+        if closing is None or not closing["counted"]:
+            raise MeasurementError(f"{self.what} printed no counts: {log[-_LOG_END:].strip()}")
+        return int(closing["operations"]) * int(closing["phases"])
 
 
 def count(plan: PlannedCount, study: CountRun, reporter: Reporter, earlier: Path | None = None) -> None:
@@ -63,48 +106,54 @@ def count(plan: PlannedCount, study: CountRun, reporter: Reporter, earlier: Path
     """
     record, directory = study.record, study.directory
     begun, work = time.monotonic(), study.directory / "work"
+    places = (work / f"{number:04d}" for number in itertools.count())
     try:
         with Children() as children:
             trees = _trees(plan, directory / TREES, earlier / TREES if earlier else None, reporter)
             record.trees = {name: _id_of(plan, tree) for name, tree in trees.items()}
-            work.mkdir()
-            numbers = iter(range(10_000))
             for operation in plan.operations:
-                tasks = list(_tasks(plan, operation, numbers))
-                found = OfOperation(
-                    operation.about, operation.per, operation.view, repeats_within=operation.repeats_within
+                lacks = {name: _lacking(operation, build) for name, build in plan.builds.items()}
+                programs = [
+                    _Program(plan, operation, name, build, turn, next(places))
+                    for name, build in plan.builds.items() if not lacks[name]
+                    for turn in range(len(plan.paddings) + 1)
+                ]  # fmt: skip
+                title = plan.engine.about.title
+                arms = {name: Counted(lacks=f"{title} has it since {since}" if since else "")
+                        for name, since in lacks.items()}  # fmt: skip
+                record.operations[operation.name] = OfOperation(
+                    operation.about, operation.per, operation.view, arms, operation.repeats_within
                 )
-                found.arms = {name: _empty(plan, operation, build) for name, build in plan.builds.items()}
-                record.operations[operation.name] = found
-                record.commands[operation.name] = " ".join(_argv(plan, tasks[0])) if tasks else ""
-                at_once = min(plan.at_once, len(tasks))
-                with reporter.stage(f"count {operation.name}: {len(tasks)} programs, {at_once} at once"):
-                    for ended in _run(plan, tasks, trees, work, directory, children):
-                        arm = found.arms[ended.task.arm]
-                        arm.stored = ended.stored
-                        keep(arm, ended.counts, ended.operations, ended.task.turn, len(plan.paddings))
+                record.commands[operation.name] = " ".join(programs[0].words) if programs else ""
+                at_once = min(plan.at_once, len(programs))
+                with reporter.stage(f"count {operation.name}: {len(programs)} programs, {at_once} at once"):
+                    for child, program in _ended(programs, trees.get(operation.tree), plan.at_once, children):
+                        program.read(child, arms[program.arm], directory / operation.name / f"{program.arm}.folded")
                 record.seconds = time.monotonic() - begun
                 study.save()
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _empty(plan: PlannedCount, operation: CountedOperation, build: EngineBuild) -> Counted:
-    since = _lacking(operation, build)
-    return Counted(lacks=f"{plan.engine.about.title} has it since {since}" if since else "")
+def _ended(
+    programs: Iterable[_Program], tree: Path | None, at_once: int, children: Children
+) -> Iterator[tuple[Child, _Program]]:
+    """Each as it ends; as many at once as there may be."""
+    waiting, running = deque(programs), list[tuple[Child, _Program]]()
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            program = waiting.popleft()
+            running.append((program.start(tree, children), program))
+        running[0][0].wait(_LOOK_SECONDS)
+        ended = [one for one in running if not one[0].running]
+        running = [one for one in running if one not in ended]
+        yield from ended
 
 
 def _lacking(operation: CountedOperation, build: EngineBuild) -> str:
     """The version since which the engine has what the operation needs; "" where this build has it."""
     found = (since for lacking, since in build.lacks.items() if operation.counted_benchmark.startswith(lacking))
     return next(found, "")
-
-
-def _tasks(plan: PlannedCount, operation: CountedOperation, numbers: Iterator[int]) -> Iterator[_Task]:
-    for name, build in plan.builds.items():
-        if not _lacking(operation, build):
-            for turn in range(len(plan.paddings) + 1):
-                yield _Task(next(numbers), operation, name, build, turn)
 
 
 def _trees(plan: PlannedCount, kept: Path, earlier: Path | None, reporter: Reporter) -> dict[str, Path]:
@@ -136,66 +185,6 @@ def _readable_by_all(plan: PlannedCount) -> list[str]:
     return [f"--{name}={value}" for name, value in tree.items()]
 
 
-def _argv(plan: PlannedCount, task: _Task) -> list[str]:
-    library = [f"--library=./{_LIBRARY}"] if task.build.library else []
-    words = plan.counted.operation_words(task.operation)
-    return [
-        str(task.build.path), f"--engine={plan.engine.name}", *library, f"--db={_DATABASE}", "--counted=1",
-        *plan.counter.words, *words, *_readable_by_all(plan),
-    ]  # fmt: skip
-
-
-def _run(
-    plan: PlannedCount, tasks: Iterable[_Task], trees: dict[str, Path], work: Path, directory: Path, children: Children
-) -> Iterator[_Ended]:
-    """Each as it ends; as many at once as there may be."""
-    waiting, running = deque(tasks), list[tuple[Child, _Task]]()
-    while waiting or running:
-        while waiting and len(running) < plan.at_once:
-            task = waiting.popleft()
-            running.append((_started(plan, task, trees, work, children), task))
-        running[0][0].wait(_LOOK_SECONDS)
-        ended = [one for one in running if not one[0].running]
-        running = [one for one in running if one not in ended]
-        for child, task in ended:
-            yield _read(plan, child, task, _place(work, task), directory)
-
-
-def _place(work: Path, task: _Task) -> Path:
-    """Of names of one length, for paths are on the stacks of the programs."""
-    return work / f"{task.number:04d}"
-
-
-def _started(plan: PlannedCount, task: _Task, trees: dict[str, Path], work: Path, children: Children) -> Child:
-    place = _place(work, task)
-    place.mkdir(parents=True)
-    if task.operation.tree:
-        # Not linked: LMDB writes into its file.
-        clone(plan.engine, trees[task.operation.tree], place / _DATABASE, link=False)
-    if task.build.library:
-        (place / _LIBRARY).symlink_to(task.build.library)
-    padding = plan.paddings[task.turn % len(plan.paddings)]
-    argv = plan.counter.argv(_argv(plan, task), place, padding, plan.preload)
-    return children.start(f"count {task.operation.name}", argv, stdout=place / _LOG)
-
-
-def _read(plan: PlannedCount, child: Child, task: _Task, place: Path, directory: Path) -> _Ended:
-    log = (place / _LOG).read_text(encoding="utf-8", errors="replace")
-    if child.returncode:
-        raise failed(f"{task.operation.name} of {task.arm} {plan.counter.under}", child, log)
-    operations = task.operation.operations or _operations(plan, log, task)
-    rules = rules_named(plan.engine.name).categories
-    folded = None
-    if task.turn == 0:
-        folded = directory / task.operation.name / f"{task.arm}.folded"
-        folded.parent.mkdir(exist_ok=True)
-    counts = plan.counter.counts(place, log, task.operation, rules, folded)
-    files = (place / _DATABASE).glob(plan.engine.about.data_files)
-    ended = _Ended(task, operations, counts, sum(file.stat().st_size for file in files))
-    shutil.rmtree(place)
-    return ended
-
-
 def failed(what: str, child: Child, log: str, mend: str = "") -> MeasurementError:
     """Of a counted program that ended badly. log: what it printed; mend: where nothing better is known"""
     if "unhandled instruction" in log:
@@ -208,15 +197,6 @@ def failed(what: str, child: Child, log: str, mend: str = "") -> MeasurementErro
     return MeasurementError(
         f"{what}: {child.describe_end()}; it ended with: {log[-_LOG_END:].strip()}", means=means, mend=probed or mend
     )
-
-
-def _operations(plan: PlannedCount, log: str, task: _Task) -> int:
-    closing = closing_line(log, task.operation.counted_benchmark)
-    if closing is None or not closing["counted"]:
-        raise MeasurementError(
-            f"{task.operation.name} of {task.arm} {plan.counter.under} printed no counts: {log[-_LOG_END:].strip()}"
-        )
-    return int(closing["operations"]) * int(closing["phases"])
 
 
 def keep(counted: Counted, counts: Counts, operations: int, turn: int, paddings: int) -> None:
