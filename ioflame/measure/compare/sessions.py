@@ -63,15 +63,12 @@ class SessionRun:
 
     def measure(self) -> None:
         """Raises what ended it; what was measured until then is in the record, with its queries."""
-        try:
-            with Children() as children:
-                try:
-                    self._measure(children)
-                finally:
-                    for process in self.started:
-                        process.fill_in()
-        finally:
-            self.setup.study.save()
+        with Children() as children:
+            try:
+                self._measure(children)
+            finally:
+                for process in self.started:
+                    process.fill_in()
         self.session.whole = True
 
     def profiled(self) -> list[Run]:
