@@ -28,7 +28,7 @@ from ioflame.measure.bisect.conduct import Measuring, search
 from ioflame.measure.compare.arms import AskedArm, CompareOptions
 from ioflame.measure.count.plan import CountOptions, check_installed
 from ioflame.measure.options import profile_options
-from ioflame.measure.study import begun
+from ioflame.measure.study import begin_or_resume
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     symptom = counted_symptom(now.symptom)
     if symptom is not None:
         check_installed("callgrind", ALLOCATORS[0])
-    study = begun(BisectRun, now, profile_options(arguments).out, arguments.resume)
+    study = begin_or_resume(BisectRun, now, profile_options(arguments).out, arguments.resume)
     builds = Builds(study, reporter)
     template = CompareOptions(
         (), BUILD, schedule=arguments.schedule or "", sessions=arguments.sessions, blocks=arguments.blocks, twin=False

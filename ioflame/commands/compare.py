@@ -34,7 +34,7 @@ from ioflame.analysis.compare.runs import compare_runs
 from ioflame.commands.arguments import Commands, add_options, of_arm, parsed
 from ioflame.commands.outcome import add_to_asked_store, check_store, kept
 from ioflame.measure.compare.arms import TWIN, AskedArm, CompareOptions, PlannedArm
-from ioflame.measure.compare.conduct import begun_or_resumed, conduct, count_beside, planned, planned_beside
+from ioflame.measure.compare.conduct import begin_or_resume_comparison, conduct, count_beside, planned, planned_beside
 from ioflame.measure.compare.own_commands import differing_between, workload_of
 from ioflame.measure.compare.resolve import resolve_arms
 from ioflame.measure.count.plan import PlannedCount, check_installed
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         record.differing = differing_between(arms)
         if arguments.plan:
             return _plan(record)
-        study = begun_or_resumed(record, options.base.options.out, arguments.resume)
+        study = begin_or_resume_comparison(record, options.base.options.out, arguments.resume)
         if not kept(lambda: _conduct(arms, count, study, reporter), study.directory, reporter, resume=True):
             return EXIT_INTERRUPTED
     code = _print(study, arguments)

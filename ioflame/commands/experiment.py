@@ -20,7 +20,7 @@ from ioflame.measure.experiment.conduct import conduct_cells
 from ioflame.measure.experiment.job import CellsJob
 from ioflame.measure.experiment.plan import check_host, resolve_cells
 from ioflame.measure.options import profile_options
-from ioflame.measure.study import begun
+from ioflame.measure.study import begin_or_resume
 from ioflame.present.experiment_page import cells_text, cells_view, unwatched, write_experiment_page
 from workloads.database import locked
 from workloads.experiment import own_definitions
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_host(job)
         record = job.record()
         with locked(job.place):
-            study = begun(CellsRun, record, options.out, arguments.resume)
+            study = begin_or_resume(CellsRun, record, options.out, arguments.resume)
             return _conduct(job, study, reporter, arguments.store)
 
 

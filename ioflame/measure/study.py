@@ -54,7 +54,7 @@ def differing(then: Mapping[str, object], now: Mapping[str, object]) -> str:
     return "; ".join(f"{n}: {then.get(n, 'not given')} then, {now.get(n, 'not given')} now" for n in first) + more
 
 
-def begun(form: type[_Study], record: Any, out: Path, resume: Path | None) -> _Study:
+def begin_or_resume(form: type[_Study], record: Any, out: Path, resume: Path | None) -> _Study:
     """A new study in `out`, or the one in `resume`: UsageError where what is still to do would not belong to that.
 
     record: of a study of this form of which nothing is done

@@ -28,7 +28,7 @@ from ioflame.measure.compare.sessions import SCHEDULES, SessionRun, SessionSetup
 from ioflame.measure.compare.trees import Placed, placed
 from ioflame.measure.count.conduct import count
 from ioflame.measure.count.plan import CountOptions, PlannedCount, planned_of
-from ioflame.measure.study import begun, step
+from ioflame.measure.study import begin_or_resume, step
 from ioflame.stages.comparison import blocks_within, costs_of, judge
 from ioflame.stages.run import analyse
 from workloads.counted_operations import counted_plan
@@ -150,9 +150,9 @@ def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
         )
 
 
-def begun_or_resumed(record: Comparison, out: Path, resume: Path | None) -> ComparisonRun:
+def begin_or_resume_comparison(record: Comparison, out: Path, resume: Path | None) -> ComparisonRun:
     """A new comparison in `out`, or the one in `resume`, whose plan and seed stay."""
-    study = begun(ComparisonRun, record, out, resume)
+    study = begin_or_resume(ComparisonRun, record, out, resume)
     for session in study.record.sessions:
         if not session.whole and not session.ended:
             session.ended = "killed"

@@ -31,7 +31,7 @@ from ioflame.measure.experiment.steps import command_step
 from ioflame.measure.job import cache_of, describe_tree
 from ioflame.measure.options import profile_options
 from ioflame.measure.recorded import commands_of, recorded
-from ioflame.measure.study import begun, refuse_equal, step
+from ioflame.measure.study import begin_or_resume, refuse_equal, step
 from ioflame.measure.sweep import check_swept, offered_of
 from tests.ioflame.asked import options
 from tests.records import run_record
@@ -214,11 +214,11 @@ def test_what_differs_from_what_was_begun_is_named(tmp_path: Path) -> None:
         runs = [CellOutcome(cell, turn, asked="1f") for cell in cells for turn in (1, 2)]
         return CellsRecord("mine", "now", 100, {"threads": threads, "out": out}, {}, {"engine": "7"}, runs)
 
-    study = begun(CellsRun, record_of("1", "a"), tmp_path, None)
-    again = begun(CellsRun, record_of("1", "a", out="elsewhere"), tmp_path, study.directory)
+    study = begin_or_resume(CellsRun, record_of("1", "a"), tmp_path, None)
+    again = begin_or_resume(CellsRun, record_of("1", "a", out="elsewhere"), tmp_path, study.directory)
     assert again.record == study.record
     with pytest.raises(UsageError) as refused:
-        begun(CellsRun, record_of("2", "a", "b"), tmp_path, study.directory)
+        begin_or_resume(CellsRun, record_of("2", "a", "b"), tmp_path, study.directory)
     says = "threads: 1 then, 2 now; runs of b: not given then, 2 now; steps of b: not given then, 1f now"
     assert refused.value.what == f"{study.directory} was begun with something else: {says}"
 
