@@ -43,15 +43,8 @@ co-re: tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as
 read    process queue  116,832   0.8   0.7   0.9   1.9   18.0   54.6   78.8
 read    process device 116,832  47.7  41.3  72.4 103.3 1121.8 1791.0 2764.5
 read    process total  116,832  48.5  42.1  73.4 104.8 1121.8 1791.0 2765.5
-
-                     size   count  mean  flags
-read    process   8.0 KiB 116,826  48.5  sync idle
-
-   note  iolat losses    ended without an end that was seen: 86, of 116,849; they are not in the figures
-     ok  iolat coverage  116,832 reads of 116,918, 9 writes of 9, 7 discards of 7 in diskstats
-     ok  iolat mean      48.52 us a read, diskstats 48.14 us (+0.8%)
-     ok  iolat cost      at least 0.66 us of CPU per request, by the kernel's account of the programs
-                         alone: 1.4 % of the 48.5 us that one takes
+...
+(docs/usage.md shows all of it)
 """
 
 

@@ -55,25 +55,7 @@ rdr_post   1.42   0.74   1.15  11.86  78.80 1345.0   1.0% ▎
 get_post   8.59   5.17   7.91  72.21 222.93 2390.4   6.1% █▌
 total    141.60 104.29 183.06 747.96 3829.0  52846 100.0%
 ...
-
-sum of the parts        141.60  +0.000 us beside the total
-of it, the probes         1.75  at least: programs measured, traps estimated
-query, all classes      137.13  reads and cache hits together
-client's own loop         1.72  from a query's return to the next query
-rx.lat                  139.36  threads x 1e6 / qps, by the queries seen
-rest                      0.50  +0.4 % of rx.lat, less the probes, estimated
-queue + device           49.88  what the block layer and the device took
-io.lat of vda            51.46  diskstats, 85,449 reads
-  (it ends once the reader has been woken: a few us more)
-  (1,061 of them others'; they took 177 us each, if these took what is above)
-query - queue - dev      91.71  not in iostat nor the device's own figures
-  its largest part is runq, 73.69 us (80 %):
-  interrupt to its CPU, leaving idle, waiting for the CPU
-  then get_post 8.59, get_pre 4.75, rdr_post 1.42, sys_pre 1.29
-
-     ok  ladder queries  10,574 followed from start to end
-     ok  ladder sum      parts 141.60 us, query 141.60 us
-     ok  ladder losses   none
+(docs/usage.md shows all of it)
 """
 
 

@@ -53,34 +53,8 @@ io                   7,144.424      59.47      78,100        91.5
 lock                     1.041       0.01          50        20.8
 woken                3,066.457      25.52      78,145        39.2
 preempted               12.859       0.11         274        46.9
-all                 12,013.556     100.00
-left out: 4 idle threads (next to nothing to do; 12.014 s)
-
-Wall clock by category (12.0 s of 4 threads, idle threads left out)
-                                    ms        %
-on-CPU                       1,788.775    14.89
-io                           7,144.424    59.47
-  libc+k                     7,144.424    59.47
-lock                             1.041     0.01
-  other                          0.505     0.00
-  bloom                          0.250     0.00
-  LRU                            0.225     0.00
-  BSI                            0.061     0.00
-woken                        3,066.457    25.52
-  libc+k                     3,065.288    25.52
-  other                          0.860     0.01
-  LRU                            0.160     0.00
-  bloom                          0.124     0.00
-  BSI                            0.026     0.00
-preempted                       12.859     0.11
-  ...
-all                         12,013.556   100.00
-
-left out: 4 idle threads (next to nothing to do; 12.014 s)
-on-CPU is switch-in to switch-out; schedstat says 2,055.462 ms (+14.9 %)
-  it counts a thread woken on an idle CPU as running before it is switched in
-
-     ok  on-CPU + off-CPU  100.00% of 24.027 s in 8 threads
+...
+(docs/usage.md shows all of it)
 """
 
 

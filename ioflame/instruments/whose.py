@@ -64,33 +64,8 @@ files of rocksdb in /var/lib/db
   sst, L3, data       39,909   73.2  328.0 MiB     64.6
   sst, L2, data       10,861   19.9   89.2 MiB     63.8
   sst, L1, data        3,688    6.8   30.3 MiB     62.7
-  sst, L3, index          36    0.1   79.5 KiB     47.3
-  sst, L3, filter         17    0.0   42.5 KiB     48.3
-  sst, L2, index           7    0.0   25.0 KiB     53.8
-  sst, L1, index           1    0.0    7.0 KiB     73.5
-  sst, L3, several         1    0.0      512 B     48.3
-  all                 54,520  100.0  447.7 MiB     64.3
-
-Reads by level, and by what is read (requests)
-        data  index  filter  several     all
-  L1   3,688      1       0        0   3,689
-  L2  10,861      7       0        0  10,868
-  L3  39,909     36      17        1  39,963
-
-Why they were sent: read (by 1,695 stacks)
-  reason  requests      %       size  mean us
-  get       54,520  100.0  447.7 MiB     65.3
-
-Files with the most requests
-                            of  reads      read  writes  written
-  000152.sst  sst, L1, default  2,240  18.4 MiB       0      0 B
-  000166.sst  sst, L2, default  2,166  17.8 MiB       0      0 B
-  ...
-
-     ok  whose losses    none in 54,521 requests
-     ok  whose coverage  54,520 reads of 54,517 to 54,527 (469,426,688 of 469,487,616 B), 1 discard of 1 in diskstats
-     ok  whose cost      at least 1.88 us of CPU per request, by the kernel's account of the programs
-                         alone: 2.9 % of the 64.3 us that one takes
+...
+(docs/usage.md shows all of it)
 """
 
 

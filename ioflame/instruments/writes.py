@@ -48,43 +48,8 @@ a write takes 2,588.9 us on average: log sync: wake-up 82.5 %, wait for the grou
   queue of writers                  1353.1     2198.6  1867.4   72.1 %  6,174    57199
     leader: prepare                   0.00       1.76    1.07    0.0 %  3,760       29
     leader: log record                1.42      10.58    6.99    0.3 %  5,589      125
-    leader: log write call            0.03       6.16    3.76    0.1 %  3,767      162
-    leader: log sync: device         26.60      56.23   44.62    1.7 %  5,510     2501
-    leader: log sync: metadata       31.46      52.41   44.20    1.7 %  5,589     9246
-    leader: log sync: flush          25.46      45.50   37.65    1.5 %  5,589     3433
-    leader: log sync: wake-up       1160.7     1884.7  1601.0   61.8 %  5,589    47331
-    leader: log sync: file system    11.48      23.78   18.96    0.7 %  5,589     3861
-    leader: log sync: engine          4.86       9.82    7.88    0.3 %  5,589      256
-    leader: wake the group           32.10      22.35   26.17    1.0 %  4,999     3779
-    leader: memtable                  8.51       4.88    6.31    0.2 %  3,480      119
-    leader: wait for the group       12.71       3.63    7.19    0.3 %  1,726     9308
-    leader: leave                     0.94       0.72    0.81    0.0 %  2,764       18
-    leader: rest                      5.76       9.60    8.10    0.3 %  5,578      128
-    no leader                         0.05      28.42   17.31    0.7 %  3,756     5449
-    wake-up                          30.35      38.11   35.07    1.4 %  5,590     9868
-    entering the queue                0.65          -    0.25    0.0 %    585      301
-  prepare                             1.73          -    0.68    0.0 %  2,419       29
-  log record                          9.54          -    3.74    0.1 %  2,419      125
-  log write call                      6.04          -    2.36    0.1 %  2,419      162
-  log sync: device                   51.28          -   20.09    0.8 %  2,419     2447
-  log sync: metadata                 39.36          -   15.42    0.6 %  2,419     9237
-  log sync: flush                    32.36          -   12.68    0.5 %  2,419     3433
-  log sync: wake-up                 1365.6          -  535.06   20.7 %  2,419    43775
-  log sync: file system              19.11          -    7.49    0.3 %  2,419     3833
-  log sync: engine                    7.43          -    2.91    0.1 %  2,419      207
-  wake the group                     42.07          -   16.48    0.6 %  1,830     3777
-  memtable                           10.69      11.98   11.47    0.4 %  6,174     2635
-  wait for the group                 58.52      89.37   77.29    3.0 %  5,585    10059
-  leave                              11.44       2.28    5.87    0.2 %  2,419     5506
-  rest                               12.89       5.17    8.20    0.3 %  6,174      163
-  all                               3023.0     2309.3  2588.9  100.0 %  6,174    57384
-
-  writes        n    mean     p50    p99  p99.9    max
-  leader    2,419  3023.0  376.32  16217  28092  57377  wrote the log for its group
-  parallel  3,755  2309.3  342.52  15749  23721  57384  inserted its own batch beside others of its group
-
-     ok  writes sum       parts 2588.94 us, write 2588.94 us
-     ok  writes queue     parts 1867.35 us, wait in the queue 1867.35 us
+...
+(docs/writes.md shows all of it)
 """
 
 
