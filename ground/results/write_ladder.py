@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ground.errors import MeasurementError
 from ground.results.histogram import Histogram
-from ground.results.probes import Trap
+from ground.results.probes import ProbedFunction, Trap
 from ground.results.ranges import Amount, Count, in_order
 from ground.system.atomic_files import read_json
 
@@ -102,14 +102,10 @@ class WriteRole:
 
 
 @dataclass(frozen=True)
-class WatchedFunction:
-    """A function with a probe; stage: that it begins, or `write`, `join` and `state`; stepped: as `ProbedFunction`'s"""
+class StageFunction(ProbedFunction):
+    """stage: that it begins, or `write`, `join` and `state`"""
 
-    stage: str
-    name: str
-    file: str
-    calls: Count
-    stepped: bool
+    stage: str = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ class WriteLadder:
     end_ns: Count
     full: bool
     notes: list[str]
-    functions: list[WatchedFunction]
+    functions: list[StageFunction]
     missing: list[str]
     wake_ups: bool
     uprobes: str
@@ -226,7 +222,7 @@ class WriteLadder:
         return (self.trap.stepped_ns if stepped else self.trap.entry_ns) + self.trap.return_ns
 
     @property
-    def stepped(self) -> list[WatchedFunction]:
+    def stepped(self) -> list[StageFunction]:
         """Watched functions whose entry is dear to trap."""
         return [one for one in self.functions if one.stepped and one.stage != "state"]
 

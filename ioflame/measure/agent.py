@@ -54,7 +54,7 @@ _LATE_SECONDS = 10.0
 _RECORDER = "recorder"
 
 
-class WatchedService(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class ServiceConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """cgroup, container: what `ioflame attach` watches, or pprof: an address that hands out a profile; one of them
 
     version: its name in the store; version_command: prints it instead
@@ -84,7 +84,7 @@ class Agent(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     store: str
-    service: list[WatchedService]
+    service: list[ServiceConfig]
     out: str = "runs"
     keep: str = "1d"
     every: str = "1h"
@@ -147,7 +147,7 @@ def _is_frequency(value: str | float) -> bool:
     return type(value) is not bool and text.isascii() and text.isdigit() and len(text) <= 5 and int(text) > 0
 
 
-def turn_of(service: WatchedService, host: str, period: int, every: float) -> Turn:
+def turn_of(service: ServiceConfig, host: str, period: int, every: float) -> Turn:
     """When this host wakes in a period for the service, and whether it takes a profile: the same whenever it is asked.
 
     every: seconds of a period
@@ -242,7 +242,7 @@ class _Recorders:
             self.due[service.name] = now + parse_duration("recorder", service.recorder)
             self._record(service)
 
-    def _record(self, service: WatchedService) -> None:
+    def _record(self, service: ServiceConfig) -> None:
         out = _out(self.agent, service) / _RECORDER
         try:
             _attached(service, service.recorder, out, self.children)
@@ -258,11 +258,11 @@ class _Recorders:
         tell_kept(kept, self.reporter)
 
 
-def _out(agent: Agent, service: WatchedService) -> Path:
+def _out(agent: Agent, service: ServiceConfig) -> Path:
     return Path(agent.out) / service.name
 
 
-def _profile(agent: Agent, service: WatchedService, host: str, rate: float, keep: float, children: Children) -> None:
+def _profile(agent: Agent, service: ServiceConfig, host: str, rate: float, keep: float, children: Children) -> None:
     """rate: the probability of a moment to be recorded, for each second that a profile records"""
     version = _version(service)
     said = {"test": service.name, "workload": service.name, "host": host} | ({"version": version} if version else {})
@@ -282,11 +282,11 @@ def _profile(agent: Agent, service: WatchedService, host: str, rate: float, keep
         remove_old(out, _asked(service), keep)
 
 
-def _asked(service: WatchedService) -> str:
+def _asked(service: ServiceConfig) -> str:
     return f"--cgroup {service.cgroup}" if service.cgroup else f"--container {service.container}"
 
 
-def _attached(service: WatchedService, every: str, out: Path, children: Children) -> Path:
+def _attached(service: ServiceConfig, every: str, out: Path, children: Children) -> Path:
     """A run of `ioflame attach`, which is a process of its own; its directory. every: the time that a budget is of"""
     words = [*_asked(service).split(" ", 1), "--seconds", f"{service.seconds:g}", "--out", str(out), "--quiet"]
     given = {**_ATTACH, **({"per": every} if "budget" in service.attach else {}), **service.attach}
@@ -313,7 +313,7 @@ def _fetched(address: str) -> bytes:
         ) from None
 
 
-def _version(service: WatchedService) -> str:
+def _version(service: ServiceConfig) -> str:
     if not service.version_command:
         return service.version
     done = capture(["sh", "-c", service.version_command], timeout=_VERSION_SECONDS).require("the version's command")

@@ -14,7 +14,7 @@ from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pm
 from ground.results.probes import Trap
 from ground.results.requests import OperationTotal
 from ground.results.whose import FileRow, ReasonRow, Whose, WhoseRow
-from ground.results.write_ladder import WatchedFunction, WriteLadder, WritePilot, WriteRole, WriteStage
+from ground.results.write_ladder import StageFunction, WriteLadder, WritePilot, WriteRole, WriteStage
 from ground.system.diskstats import DiskCount, DiskCounts
 from ioflame.instruments import INSTRUMENTS
 from tests.tails import tail
@@ -196,7 +196,7 @@ def write_ladder() -> WriteLadder:
             [("wal", 5), ("sync_call", 300), ("hand_over", 20), ("wake_up", 20), ("in_queue", 5)],
         ),
     ]  # fmt: skip
-    watched = [WatchedFunction("write", "Engine::Write(Options const&)", "/lib/engine.so", 0, False)]
+    watched = [StageFunction("Engine::Write(Options const&)", "/lib/engine.so", 0, stage="write")]
     return WriteLadder(
         "co-re", 42, 10**9, 5 * 10**9, True, [], watched, [], True, "exits", Trap(500.0, 6600.0, 700.0),
         WritePilot(1.0, 75.0, 390_000.0, 12_000.0, 0.0009), 302, 3, 300, 0, 300, 100, 300, [(3, 100)], roles,

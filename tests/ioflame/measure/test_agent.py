@@ -24,14 +24,14 @@ from ground.results.run import open_run
 from ground.results.store.database import RunTables, Store
 from ground.results.store.ids import FrameTable
 from ioflame import cli
-from ioflame.measure.agent import WatchedService, turn_of
+from ioflame.measure.agent import ServiceConfig, turn_of
 from tests.until import until
 
 HOUR = 3600.0
 
 
 def test_hosts_wake_all_over_the_hour_and_each_by_itself() -> None:
-    service = WatchedService("db", pprof="http://127.0.0.1/", seconds=60)
+    service = ServiceConfig("db", pprof="http://127.0.0.1/", seconds=60)
     turns = [turn_of(service, f"h{number}", 7, HOUR) for number in range(2000)]
     assert all(0 <= turn.after <= HOUR - 60 for turn in turns)
     # By tenths of the hour: 200 each, with a deviation of 13.
@@ -43,15 +43,15 @@ def test_hosts_wake_all_over_the_hour_and_each_by_itself() -> None:
 
 def test_as_many_hosts_profile_as_give_the_samples_that_were_asked_for() -> None:
     # 20 s of 49 Hz on four cores are 3,920 samples: 40,000 of them take 10 of 2,000 hosts.
-    service = WatchedService("db", pprof="http://127.0.0.1/", seconds=20, samples=40_000, hosts=2000, cores=4)
+    service = ServiceConfig("db", pprof="http://127.0.0.1/", seconds=20, samples=40_000, hosts=2000, cores=4)
     turns = [turn_of(service, f"h{host}", hour, HOUR) for host in range(2000) for hour in range(24)]
     assert turns[0].chance == pytest.approx(40_000 / (2000 * 3920))
     taken = sum(turn.taken for turn in turns)
     assert taken * 3920 == pytest.approx(24 * 40_000, rel=0.3)
     # perf records in four of the six parts of an attached run with one observer.
-    attached = turn_of(WatchedService("db", cgroup="db", samples=1, cores=1), "h", 0, HOUR)
+    attached = turn_of(ServiceConfig("db", cgroup="db", samples=1, cores=1), "h", 0, HOUR)
     assert attached.chance == pytest.approx(1 / (49 * 20 * 4 / 6))
-    assert turn_of(WatchedService("db", pprof="x"), "h", 0, HOUR).chance == 1
+    assert turn_of(ServiceConfig("db", pprof="x"), "h", 0, HOUR).chance == 1
 
 
 def test_the_weighed_sum_of_uneven_hosts_holds_the_true_one(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_weighed_sum_of_uneven_hosts_holds_the_true_one(tmp_path: Path) -> N
     high, low = frames.stack([frames.frame("main")])
     for number in range(1000):
         cores = 1 + 9 * (number % 10 == 0)
-        service = WatchedService("db", pprof="x", seconds=20, samples=200_000, hosts=1000, cores=cores)
+        service = ServiceConfig("db", pprof="x", seconds=20, samples=200_000, hosts=1000, cores=cores)
         for hour in range(24):
             used = cores * dice.uniform(0.3, 0.7)
             truth += used
