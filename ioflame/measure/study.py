@@ -89,7 +89,7 @@ class Timed(Protocol):
 
 
 @contextlib.contextmanager
-def step(study: StudyRun[Any], timed: Timed) -> Iterator[None]:
+def on_record(study: StudyRun[Any], timed: Timed) -> Iterator[None]:
     """A step of the study: however it ends, how long it took and what is on record by then are kept."""
     begun = time.monotonic()
     try:

@@ -28,7 +28,7 @@ from ioflame.measure.compare.sessions import SCHEDULES, SessionRun, SessionSetup
 from ioflame.measure.compare.trees import Placed, placed
 from ioflame.measure.count.conduct import count
 from ioflame.measure.count.plan import CountOptions, PlannedCount, planned_of
-from ioflame.measure.study import begin_or_resume, step
+from ioflame.measure.study import begin_or_resume, on_record
 from ioflame.stages.comparison import blocks_within, costs_of, judge
 from ioflame.stages.run import analyse
 from workloads.counted_operations import counted_plan
@@ -189,7 +189,7 @@ def _sessions(ready: Placed, study: ComparisonRun, reporter: Reporter) -> None:
         links = Relinked(plan.relink, plan.seed, session.number, study.directory / "links") if plan.relink else None
         setup = SessionSetup(study, ready, reporter, record.callgraph, repeats, links)
         running = SCHEDULES[plan.schedule](setup, session, order)
-        with step(study, session):
+        with on_record(study, session):
             try:
                 running.measure()
                 _fold(running, reporter)

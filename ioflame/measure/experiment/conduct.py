@@ -16,7 +16,7 @@ from ground.text.progress import Reporter
 from ioflame.measure.experiment.job import CellsJob, database_of, loads, workload_job
 from ioflame.measure.experiment.steps import baseline_step, command_step, measure_step, read_by_children
 from ioflame.measure.jobs import job_figures
-from ioflame.measure.study import step
+from ioflame.measure.study import on_record
 from workloads.cells import BASELINE, COMMAND, CellRun
 from workloads.database import Database, locked
 from workloads.steps import Sizing
@@ -32,7 +32,7 @@ def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:
         if outcome.status in ("done", "left out"):
             continue
         reporter.line(f"run {number} of {len(record.runs)}: {run.cell.name}, round {run.round}")
-        with step(study, outcome):
+        with on_record(study, outcome):
             try:
                 outcome.figures, outcome.runs, outcome.amiss, outcome.baselines = {}, {}, [], []
                 outcome.commands = _run(job, run, outcome, study, reporter)

@@ -31,7 +31,7 @@ from ioflame.measure.experiment.steps import command_step
 from ioflame.measure.job import cache_of, describe_tree
 from ioflame.measure.options import profile_options
 from ioflame.measure.recorded import commands_of, recorded
-from ioflame.measure.study import begin_or_resume, refuse_equal, step
+from ioflame.measure.study import begin_or_resume, on_record, refuse_equal
 from ioflame.measure.sweep import check_swept, offered_of
 from tests.ioflame.asked import options
 from tests.records import run_record
@@ -226,7 +226,7 @@ def test_what_differs_from_what_was_begun_is_named(tmp_path: Path) -> None:
 def test_a_step_is_on_record_however_it_ends(tmp_path: Path) -> None:
     outcome = CellOutcome("a", 1)
     study = CellsRun.create(tmp_path, CellsRecord("mine", "now", 1, {}, {}, {}, [outcome]))
-    with pytest.raises(MeasurementError), step(study, outcome):
+    with pytest.raises(MeasurementError), on_record(study, outcome):
         outcome.why = "it failed"
         raise MeasurementError("it failed")
     (kept,) = CellsRun.open(study.directory).record.runs
