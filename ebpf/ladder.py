@@ -10,14 +10,12 @@ from pathlib import Path
 from ebpf.backends import choose_backend
 from ebpf.losses import ended_checks, loss_checks, missed_checks
 from ebpf.observer import CoreObserver, query_arguments
-from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.ladder import CLASSES, FOLLOWED, REST, Ladder
 from ground.settings import Setting
 from ground.system.observer import Observer
 from ground.system.process import Children
 
-_MOST_SAMPLE = 1_000_000
 # Above this share of followed queries in one of these classes, the stages are of too few to represent all.
 _ODD_CLASSES = ("several", "foreign", "awake", "uring", "disorder")
 _ODD = 0.05
@@ -51,11 +49,6 @@ class LadderRequest:
 
 def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Observer:
     """The observer that leaves a `Ladder` in `out`. HostError where this host cannot load its programs."""
-    if not 1 <= request.sample <= _MOST_SAMPLE:
-        raise UsageError(
-            f"{Setting.LADDER_SAMPLE.to(request.sample)} is not a number of queries",
-            mend=f"1 (each query) to {_MOST_SAMPLE}",
-        )
     choose_backend("co-re", "ladder")
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--start", request.start]
     arguments += query_arguments(

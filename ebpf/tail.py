@@ -9,15 +9,11 @@ from pathlib import Path
 from ebpf.backends import choose_backend
 from ebpf.losses import ended_checks, loss_checks, missed_checks
 from ebpf.observer import CoreObserver, query_arguments
-from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.query_records import Recorded
 from ground.system.process import Children
 
-_MOST_SAMPLE = 1_000_000
-_MOST_THRESHOLD_US = 1_000_000_000
-_KEEP = ("slow", "all")
 # Of a CPU: above it the traps of queries alone cost enough for a warning.
 _DEAR = 0.02
 _LOST = ("lost_thread", "lost_request", "lost_slow", "lost_other", "lost_stack", "lost_memory", "unread")
@@ -53,9 +49,8 @@ class TailRequest:
 def tail_observer(request: TailRequest, children: Children, directory: Path) -> CoreObserver:
     """The observer that leaves `records.json`, `records.bin` and `records.data` in the directory.
 
-    UsageError for a request that makes no sense, HostError where the CO-RE programs do not run here.
+    HostError where the CO-RE programs do not run here.
     """
-    _check(request)
     choose_backend("co-re", "records")
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--keep", request.keep]
     arguments += ["--linger", f"{request.linger:g}", "--expected", f"{request.expected:g}"]
@@ -73,19 +68,6 @@ def tail_observer(request: TailRequest, children: Children, directory: Path) -> 
     followed = "every query" if request.sample == 1 else f"one query in {request.sample}"
     what = f"records of single queries, {followed} followed"
     return CoreObserver("tail", what, children, arguments, directory / Files.RECORDED, program="records")
-
-
-def _check(request: TailRequest) -> None:
-    if not 1 <= request.sample <= _MOST_SAMPLE:
-        raise UsageError(
-            f"--sample {request.sample} is not a number of queries", mend=f"1 (each query) to {_MOST_SAMPLE}"
-        )
-    if request.threshold_us is not None and not 1 <= request.threshold_us <= _MOST_THRESHOLD_US:
-        raise UsageError(
-            f"a threshold of {request.threshold_us} us is not a duration of queries", mend="1 to 1000000000"
-        )
-    if request.keep not in _KEEP:
-        raise UsageError(f"--keep {request.keep} is not known", mend=f"one of {', '.join(_KEEP)}")
 
 
 def record_checks(recorded: Recorded) -> list[Check]:

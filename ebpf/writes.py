@@ -9,12 +9,10 @@ from pathlib import Path
 from ebpf.backends import choose_backend
 from ebpf.losses import ended_checks, loss_checks, missed_checks
 from ebpf.observer import CoreObserver, query_arguments
-from ground.errors import UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.write_ladder import QUEUE, WriteLadder, stage_sum
 from ground.system.process import Children
 
-WRITE_DEPTHS = ("auto", "full", "few")
 # What parts may differ from their whole by, as a share.
 _REST = 0.01
 
@@ -41,8 +39,6 @@ class WritesRequest:
 
 def writes_observer(request: WritesRequest, children: Children, out: Path) -> CoreObserver:
     """The observer that leaves a `WriteLadder` in `out`. HostError where the CO-RE programs do not run here."""
-    if request.stages not in WRITE_DEPTHS:
-        raise UsageError(f"--stages {request.stages} is not known", mend=f"one of {', '.join(WRITE_DEPTHS)}")
     choose_backend("co-re", "writes")
     arguments = ["--pid", str(request.pid), "--stages", request.stages, "--cost-turns", str(request.cost_turns)]
     if request.force:

@@ -27,7 +27,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ebpf.trial": _TYPE,
     "folding.offcpu": _STARTS,
     "ground.results.store.parquet_files": _STORE,
-    "ground.results.store.selects": _STORE,
     "ground.results.store.spark": _STORE,
     "ground.system.supervisor": _STARTS,
     "ioflame.measure.attach.rights": _STARTS,

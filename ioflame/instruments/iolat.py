@@ -49,15 +49,8 @@ read    process total  116,832  48.5  42.1  73.4 104.8 1121.8 1791.0 2765.5
 
 
 def _observer(context: ObserverContext) -> Observer:
-    device = context.device
-    if device is None:
-        raise MeasurementError(
-            "the target has no file open on a block device",
-            means="there is no device whose requests could be looked at",
-            mend="--device DIR   (a directory on the device that it uses)",
-        )
     # Of a target the children that it will have, too; a workload of ours has none.
-    request = IoLatencyRequest(context.pids, (device.major, device.minor), context.run.record.target is not None)
+    request = IoLatencyRequest(context.pids, device_of_target(context), context.run.record.target is not None)
     return io_latency_observer(request, context.children, context.run.path(Files.IO_LATENCY))
 
 
@@ -77,6 +70,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a block device (/dev/nvme0n1), or a directory on one (default: the current one)",
     )
     add_backend(parser, BACKENDS)
+
+
+def device_of_target(context: ObserverContext) -> tuple[int, int]:
+    """MeasurementError where there is none."""
+    if context.device is None:
+        raise MeasurementError(
+            "the target has no file open on a block device",
+            means="there is no device whose requests could be looked at",
+            mend="--device DIR   (a directory on the device that it uses)",
+        )
+    return context.device.major, context.device.minor
 
 
 def device_number(text: str) -> tuple[int, int]:

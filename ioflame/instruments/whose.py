@@ -14,7 +14,7 @@ from markupsafe import Markup
 from ebpf.observer import CoreObserver
 from ebpf.whose import WhoseRequest, requests_observer, whose_checks
 from folding.reasons import fold_reasons
-from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.errors import IoflameError, UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
@@ -28,7 +28,7 @@ from ground.system.process import Children
 from ground.text.ranges import within
 from ioflame.analysis.whose import whose_of
 from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext
-from ioflame.instruments.iolat import device_number
+from ioflame.instruments.iolat import device_number, device_of_target
 from viz.page.run_view import Observed, Panel
 from viz.tables.whose import labelled, whose_section
 from viz.terminal.table import section_text
@@ -164,16 +164,9 @@ def _folder(directory: Path, folder: str) -> Sequence[StoredFolder]:
 
 
 def _observer(context: ObserverContext) -> Observer:
-    device, run = context.device, context.run
-    if device is None:
-        raise MeasurementError(
-            "the target has no file open on a block device",
-            means="there is no device whose requests could be looked at",
-            mend="--device DIR   (a directory on the device that it uses)",
-        )
+    run = context.run
     # Of a target the children that it will have, too; a workload of ours has none.
-    children = run.record.target is not None
-    request = WhoseRequest(context.pids, (device.major, device.minor), children, _REASONS)
+    request = WhoseRequest(context.pids, device_of_target(context), run.record.target is not None, _REASONS)
     inner = requests_observer(request, context.children, run.path(Files.REQUESTS))
     return _WithFiles(inner, context.database, context.engine, run.path(Files.STORED_FILES))
 

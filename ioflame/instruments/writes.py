@@ -7,7 +7,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from ebpf.writes import WRITE_DEPTHS, WritesRequest, write_checks, writes_observer
+from ebpf.writes import WritesRequest, write_checks, writes_observer
 from ground.results.accounts import Account
 from ground.results.files import Files
 from ground.results.jobs import RunJobs, read_run_jobs
@@ -90,7 +90,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--stages",
         default="auto",
-        choices=WRITE_DEPTHS,
+        choices=("auto", "full", "few"),
         help="full: all of them; few: the queue, stalls and the log's calls; auto: all where that is cheap (default)",
     )
     add(

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ebpf.ladder import LadderRequest, ladder_observer
-from ground.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_USAGE, UsageError
-from ground.system.process import Children
+from ground.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_USAGE
 from tests.ioflame.asked import asked
 from tests.places import ROOT
 
@@ -48,11 +46,6 @@ def test_a_process_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]
         assert code == EXIT_USAGE and f"there is no process {pid}" in said
         # Nothing that is gone by the time it is read.
         assert ".log" not in said
-
-
-def test_a_sample_of_nothing_is_refused(tmp_path: Path) -> None:
-    with Children() as children, pytest.raises(UsageError, match="LADDER_SAMPLE=0"):
-        ladder_observer(LadderRequest(1, 0), children, tmp_path / "ladder.json")
 
 
 @pytest.mark.needs("co-re")

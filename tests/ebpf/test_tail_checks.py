@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from ebpf.tail import TailRequest, record_checks, tail_observer
-from ground.errors import UsageError
+from ebpf.tail import record_checks
 from ground.results.checks import Verdict
 from ground.results.histogram import Histogram
 from ground.results.query_records import Recorded
-from ground.system.process import Children
 from tests.tails import naps
 
 
@@ -52,16 +49,3 @@ def test_what_is_wrong_is_said(given: Recorded, instead: dict[str, object], name
 
 def test_dear_traps_are_said(given: Recorded) -> None:
     assert verdicts(replace(given, pilot=replace(given.pilot, trap_share=0.04)))["tail cost"] is Verdict.WARN
-
-
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        (TailRequest(1, sample=0), "--sample 0 is not a number of queries"),
-        (TailRequest(1, threshold_us=0), "a threshold of 0 us is not a duration"),
-        (TailRequest(1, keep="some"), "--keep some is not known"),
-    ],
-)
-def test_a_request_that_makes_no_sense_is_refused(tmp_path: Path, request_: TailRequest, says: str) -> None:
-    with Children() as children, pytest.raises(UsageError, match=says):
-        tail_observer(request_, children, tmp_path)

@@ -25,19 +25,22 @@ import msgspec
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError, error_of_system
 from ground.results.store.parquet_files import (
     DICTIONARIES,
+    FILE_OF_RUN,
     SCHEMA,
     Skipped,
     StoreFiles,
     footer_words,
+    listed,
     locked,
     put_in_place,
+    quoted,
     remove_left,
     replaced_by,
+    select_from,
     write_replaced,
     writing,
     writing_now,
 )
-from ground.results.store.selects import FILE_OF_RUN, listed, quoted, select_from
 from ground.system.scratch import scratch_directory, scratch_prefix
 
 if TYPE_CHECKING:

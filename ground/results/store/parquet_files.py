@@ -36,6 +36,8 @@ _AT_ONCE = 16
 _MAGIC = b"PAR1"
 _SAYS = re.compile(rb"ioflame_store.{1,8}?v(\d+):(\w+);", re.DOTALL)
 _LARGEST_FOOTER = 64 << 20
+# A row of an imported table is a run of its own, in the file of all of them.
+FILE_OF_RUN = "split_part(run, '.', 1)"
 
 
 @dataclass(frozen=True)
@@ -274,3 +276,22 @@ def write_replaced(merged: Path, replaced: Sequence[Path], removed: Collection[s
         return
     names = {name for path in replaced for name in (path.name, *(replaced_by(path) or []))} - {merged.name}
     write_json(_list_of(merged), {"files": sorted(n for n in names if n.removesuffix(".parquet") not in removed)})
+
+
+def select_from(
+    paths: Sequence[Path], twice: Mapping[Path, Collection[str]] | None = None, columns: str = "* EXCLUDE (day)"
+) -> str:
+    """What to select from; without the day of their directories, which is no column of a table. twice: of StoreFiles"""
+    without = {path: twice[path] for path in paths if path in twice} if twice else {}
+    parts = [("", [path for path in paths if path not in without])]
+    parts += [(f" WHERE {FILE_OF_RUN} NOT IN ({listed(sorted(runs))})", [path]) for path, runs in without.items()]
+    read = "SELECT {} FROM read_parquet([{}], hive_partitioning = true){}"
+    return f"({' UNION ALL '.join(read.format(columns, listed(some), where) for where, some in parts if some)})"
+
+
+def listed(values: Sequence[Path] | Sequence[str]) -> str:
+    return ", ".join(map(quoted, values))
+
+
+def quoted(value: Path | str) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
