@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -32,9 +32,6 @@ _INTERRUPTS = 0.25
 _EDGE = 4
 # Waits of threads that were under way at the edges.
 _WAITS = 64
-# Events that a program missed, as a share of queries: another thread's run of it was preempted on that CPU. On 7.0
-# and newer that is some in a million; a program that takes 50 times as long is preempted as much more often.
-_MISSED = 0.05
 # Reads of the database's files by a process that reads nothing else.
 _NAMED = 0.9
 
@@ -85,14 +82,6 @@ def _true(name: str, fact: bool, words: str) -> Check:
     return Check(name, Verdict.OK if fact else Verdict.FAILED, words)
 
 
-def _missed(losses: Mapping[str, int], queries: int) -> tuple[dict[str, int], Check]:
-    """The losses without what only a guest has so many of, and a check of these."""
-    missed = losses.get("missed", 0)
-    return {**losses, "missed": 0}, _true(
-        "missed", missed <= _MISSED * queries, f"{missed:,} events of {queries:,} queries"
-    )
-
-
 def _within(name: str, counted: int, inner: DiskCount, outer: DiskCount) -> Check:
     fact = inner.requests - _EDGE <= counted <= outer.requests + _EDGE
     return _true(name, fact, f"{counted:,} of {inner.requests:,} to {outer.requests:,} in diskstats")
@@ -126,8 +115,7 @@ def _whose(path: Path, load: str) -> Iterator[Check]:
 
 def _ladder(path: Path, _: str) -> Iterator[Check]:
     ladder = read_ladder(path)
-    losses, missed = _missed(ladder.losses, ladder.queries)
-    yield from (*ladder_checks(replace(ladder, losses=losses)), missed)
+    yield from ladder_checks(ladder)
     yield _true("ladder stages", ladder.total.count > 0, f"of {ladder.total.count:,} {ladder.start} calls")
 
 
@@ -161,15 +149,13 @@ def _runqlat(path: Path, _: str) -> Iterator[Check]:
 
 def _records(path: Path, _: str) -> Iterator[Check]:
     recorded = read_recorded(path)
-    losses, missed = _missed(recorded.losses, recorded.queries)
-    yield from (*record_checks(replace(recorded, losses=losses)), missed)
+    yield from record_checks(recorded)
     yield _true("records kept", recorded.kept > 0, f"{recorded.kept:,}")
 
 
 def _writes(path: Path, _: str) -> Iterator[Check]:
     ladder = read_write_ladder(path)
-    losses, missed = _missed(ladder.losses, ladder.writes)
-    yield from (*write_checks(replace(ladder, losses=losses)), missed)
+    yield from write_checks(ladder)
     yield _true("write stages", ladder.full, "in full" if ladder.full else "few of them")
 
 

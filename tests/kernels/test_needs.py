@@ -45,6 +45,15 @@ def test_an_instrument_has_a_way_or_is_known_to_have_none(kernel: str) -> None:
     assert {NAMES.get(name, name) for name in known} - {"uprobes"} == alone
 
 
+@pytest.mark.parametrize("kernel", _KERNELS)
+def test_what_is_named_in_place_of_an_instrument_runs_there(kernel: str) -> None:
+    found = needs(EXTRACTS / f"{kernel}.btf")
+    run = {NAMES.get(name, name) for (name, _), one in found.items() if one["works"]}
+    for one in found.values():
+        command, *rest = str(one["instead"]).removeprefix("ioflame ").split()
+        assert one["works"] or command != "ebpf" or rest[0] in run, one
+
+
 def test_an_extract_says_what_the_whole_says() -> None:
     """Of this kernel: what the extracts leave out is nothing that programs need."""
     whole = needs(Path("/sys/kernel/btf/vmlinux"))
