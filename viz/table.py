@@ -8,7 +8,7 @@ Table("stalls", "Stalls", [
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -224,11 +224,6 @@ class Records:
 # A string is a paragraph of its own lines.
 Block = str | Table[Any] | Records
 Section = Sequence[Block]
-
-
-def tables_of(section: Section) -> Iterator[Table[Any]]:
-    """Those that people see."""
-    return (block for block in section if isinstance(block, Table) and block.title and block.seen)
 
 
 def tsv_tables(section: Section) -> Mapping[str, Sequence[Row]]:

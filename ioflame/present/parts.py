@@ -1,4 +1,7 @@
-"""The parts of a finished run, each as text and as tables of its own: read from its files, nothing is made again."""
+"""The parts of a finished run, each as sentences and tables: read from its files, nothing is made again.
+
+The tables of a subject are imported where they are made: to show one part the others are not needed.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,14 @@ from ioflame import instruments
 from ioflame.analysis.categories import costed
 from ioflame.instruments.instrument import Part
 from viz.table import Records, Section
-from viz.tables.event_group import group_section
-from viz.tables.jobs import jobs_line, jobs_section
-from viz.tables.latency import latency_section
-from viz.tables.operations import operations_section
-from viz.tables.windows import windows_section
-from viz.terminal.summary import categories_table, render_screen
 from viz.terminal.table import section_text
 
 
 def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
     """What of a run is read first, on one screen. show: the command that prints the rest"""
+    from viz.tables.jobs import jobs_line
+    from viz.terminal.summary import render_screen
+
     table = section_text(latency(run)[:1])
     costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
     jobs = jobs_line(costs) if costs is not None else ""
@@ -44,6 +44,8 @@ def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
 
 
 def latency(run: Run) -> Section:
+    from viz.tables.latency import latency_section
+
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)
     return latency_section(run.record.metrics, ladder, read_or_none(run.path(Files.IO_LATENCY), read_io_latency))
 
@@ -76,14 +78,7 @@ def part_of(run: Run, name: str) -> Part:
 
 
 def _view_part(view: str) -> Part:
-    return Part(
-        "categories of the CPU profile",
-        Files.of_view(view),
-        lambda run: [
-            categories_table(run.record, _categories_of(run, view), 100),
-            Records(view, _view(run, view)),
-        ],
-    )
+    return Part("categories of the CPU profile", Files.of_view(view), lambda run: _view(run, view))
 
 
 def _categories(run: Run) -> Categories | None:
@@ -100,10 +95,13 @@ def _categories_of(run: Run, view: str) -> Categories:
     return costed(read_categories(run.directory, view), cpu_profiled(run.record))
 
 
-def _view(run: Run, view: str) -> list[Row]:
+def _view(run: Run, view: str) -> Section:
     """A category view. us: the share of the CPU of a query, and of a storage read, in the plain windows."""
+    from viz.terminal.summary import categories_table
+
+    categories = _categories_of(run, view)
     unit = run.record.profile.unit if run.record.profile else "weight"
-    return [
+    rows: list[Row] = [
         {
             "category": row.name, f"weight_{unit}": row.weight, "share_percent": row.share,
             "share_low_percent": row.interval.low if row.interval else None,
@@ -111,23 +109,32 @@ def _view(run: Run, view: str) -> list[Row]:
             "samples": row.samples, "us_per_query": row.us_per_query, "us_per_read": row.us_per_read,
             "about": row.label,
         }
-        for row in _categories_of(run, view).rows
+        for row in categories.rows
     ]  # fmt: skip
+    return [categories_table(run.record, categories, 100), Records(view, rows)]
 
 
 def _windows(run: Run) -> Section:
+    from viz.tables.windows import windows_section
+
     return windows_section(run.record)
 
 
 def _operations(run: Run) -> Section:
+    from viz.tables.operations import operations_section
+
     return operations_section(read_operations(run.directory))
 
 
 def _events(run: Run) -> Section:
+    from viz.tables.event_group import group_section
+
     return group_section(read_event_group(run.path(Files.EVENT_GROUP)))
 
 
 def _jobs(run: Run) -> Section:
+    from viz.tables.jobs import jobs_section
+
     return jobs_section(read_job_costs(run.path(Files.JOB_COSTS)))
 
 

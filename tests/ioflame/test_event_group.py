@@ -20,7 +20,7 @@ from ground.system.process import Children
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.stages.event_group import analyse_group, group_checks
 from tests.records import profile_facts, run_record
-from viz.table import tables_of
+from viz.table import Table
 from viz.tables.event_group import group_legend, group_section
 from viz.terminal.table import section_text
 
@@ -92,7 +92,8 @@ def group(queries: float | None = 1000.0, scope: str = "process") -> EventGroup:
 
 
 def cells(of: EventGroup) -> list[list[str]]:
-    (table,) = tables_of(group_section(of))
+    (table,) = group_section(of)
+    assert isinstance(table, Table)
     return table.cells("screen")
 
 

@@ -51,7 +51,7 @@ from viz.page.trust import trust, verdict
 from viz.page.what_ran import what_ran
 from viz.svg.histogram import Named
 from viz.svg.static import Key, draw_head
-from viz.table import tables_of
+from viz.table import Table
 from viz.tables.latency import every_latency
 from viz.tables.off_cpu import wall_clock_section
 from viz.tables.pmp import locks_section
@@ -224,7 +224,8 @@ def test_the_verdict_is_the_gravest_check_with_the_names_of_those_that_failed() 
 
 
 def test_windows_have_what_observers_cost_and_why_others_did_not_watch() -> None:
-    (of_windows,) = tables_of(windows_section(record()))
+    of_windows = windows_section(record())[1]
+    assert isinstance(of_windows, Table)
     rows = of_windows.cells("page")
     assert [row[0] for row in rows[1:]] == ["warm-up", "plain", "perf", "plain"] and rows[2][1] == "8.0"
     costs = [ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12))]

@@ -26,10 +26,10 @@ from tests.viz.compared import COLOURED, fold
 from tests.viz.compared import RATES as RATES_OF
 from tests.viz.conftest import Opener
 from tests.viz.runs import RATES, page_of, record, series, view
+from viz.page.categories import wilson
 from viz.page.report import render_report
 from viz.page.run_view import RunView
 from viz.page.timeline import timeline
-from viz.page.wilson import wilson
 from viz.svg.timeline import panels
 
 REPORT = "db_bench.report.csv"

@@ -24,7 +24,7 @@ from viz.tables.io_latency import io_latency_section
 from viz.tables.ladder import ladder_section
 from viz.tables.off_cpu import off_cpu_section, run_queue_section, wall_clock_section
 from viz.tables.pmp import locks_section
-from viz.terminal.columns import aligned, folded, microseconds, narrow
+from viz.terminal.columns import aligned, folded, microseconds
 from viz.terminal.owner_table import LEAST_WIDTH, owner_table, summary_block
 from viz.terminal.summary import render_summary
 from viz.terminal.table import section_text
@@ -135,15 +135,6 @@ def test_microseconds_take_six_columns_and_keep_their_value(ns: float, decimals:
     assert len(text) <= 6
     # As close as the last figure shown allows.
     assert abs(float(text) - ns / 1e3) <= 0.5001 * 10.0 ** -len(text.partition(".")[2])
-
-
-@given(st.lists(st.tuples(words, words, words), min_size=1))
-def test_narrow_columns_stand_below_each_other(rows: list[tuple[str, str, str]]) -> None:
-    lines = narrow(rows, 1)
-    wide = [max(len(row[i]) for row in rows) for i in range(3)]
-    assert {len(line) for line in lines} == {sum(wide) + 2}
-    for row, line in zip(rows, lines, strict=True):
-        assert line.startswith(row[0]) and line.endswith(row[2])
 
 
 # ---- the table of owners, as the text that a reader sees -------------------------------------------------------------

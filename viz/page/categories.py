@@ -13,7 +13,6 @@ from ground.results.metrics import MODE_METRIC
 from viz.flame.palette import hue_class
 from viz.page.rendering import absent, render
 from viz.page.run_view import RunView
-from viz.page.wilson import wilson
 from viz.svg.share_bar import share_bar
 from viz.weights import exact_weight, percentages
 
@@ -25,6 +24,7 @@ _INTERVAL = (
     "95 %: interval of Wilson from the number of samples, taken as independent draws of equal weight; "
     "it does not include what changes from run to run."
 )
+_Z = 1.959963984540054  # of 95 %, two-sided
 _STEAL = " steal: between which the share must be, whichever samples hold time that the hypervisor took."
 
 
@@ -164,6 +164,18 @@ def _interval(row: Category, share: float, n: int) -> tuple[float, float]:
     if row.interval is None:
         return wilson(share, n)
     return row.interval.low / 100, row.interval.high / 100
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of Wilson around `share` (0 to 1) seen in `n` samples, taken as independent draws;
+    (0, 1) where there are none."""
+    if n <= 0:
+        return 0.0, 1.0
+    share = min(max(share, 0.0), 1.0)
+    square = _Z * _Z
+    middle = (share + square / (2 * n)) / (1 + square / n)
+    half = _Z / (1 + square / n) * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
+    return max(0.0, min(middle - half, share)), min(1.0, max(middle + half, share))
 
 
 def _interval_legend(categories: Categories) -> str:

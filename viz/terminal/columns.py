@@ -39,18 +39,6 @@ def aligned(
     return "\n\n".join("\n".join(line(row, columns) for row in rows) for columns in blocks)
 
 
-def narrow(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Lines of `rows` with one blank between columns as wide as their widest cell; the first `left` to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        " ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-
-
 def cut(text: str, width: int) -> str:
     """`text` in at most `width` columns; what is cut off ends in a tilde."""
     if cells(text) <= width:
