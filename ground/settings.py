@@ -320,6 +320,8 @@ def words_of_make(command: str) -> list[str]:
     return [setting.flags(form)[-1] + (f"={given[setting]}" if form.metavar else "") for setting, form in taken]
 
 
+# No figure depends on them: they may differ where a study is resumed, and between runs that are compared.
+OF_NO_FIGURE = (Setting.OUT.name.lower(), Setting.QUIET.name.lower())
 _PLACE = re.compile(r"\{([A-Z][A-Z_]+)(?:=([^}]*))?\}")
 
 

@@ -65,6 +65,8 @@ class _Commands:
 
     def add_parser(self, name: str, *, help: str, **more: Any) -> argparse.ArgumentParser:
         self.about[name] = help
+        # Descriptions have examples, which keep their layout.
+        more.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         return self._commands.add_parser(name, help=help, **more)
 
 

@@ -40,7 +40,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.present.cell_builds": _CELLS,
     "ioflame.present.cell_seconds": _CELLS,
     "ioflame.present.comparison_page": _CELLS,
-    "ioflame.store.fleet": _STORE,
     "ioflame.store.imports": _STORE,
     "viz.cell_tables": _CELLS,
 }

@@ -16,8 +16,7 @@ from ground.settings import Setting
 from ground.text.toml import tomllib
 from workloads.engine import Engine
 from workloads.file_kinds import FilesReader
-from workloads.service import Service, merged_rules, read_service
-from workloads.service_files import ServiceFiles
+from workloads.service import Service, ServiceFiles, merged_rules, read_service
 
 DEFAULT_ENGINE = "rocksdb"
 

@@ -222,11 +222,6 @@ class Locks:
     idle_threads: Count = 0
     idle: Tally = Tally(0, 0)
 
-    def share_waiting(self, part: str) -> float:
-        """Of all lock waiting, the share in places whose name holds `part`, 0..1; 0 where nobody waited."""
-        inside = sum(site.waiting.weight_ns for site in self.sites if part in site.place)
-        return inside / self.waiting.weight_ns if self.waiting.weight_ns else 0.0
-
 
 def read_pmp(directory: Path) -> Pmp:
     """`pmp.json` of a run directory; MeasurementError when it is missing or of another form."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ground.results.record import ANALYSIS, Command, RunRecord
+from ground.settings import OF_NO_FIGURE
 from ground.system.host import describe_host
 
 # What two runs must have in common for their figures to be compared (design, honesty rule 2): these, and the settings
@@ -17,7 +18,7 @@ _NO_SETTING = (
     "--seed", "--db", "--wal_dir", "--library", "--report_file", "--duration", "--pid", "--output", "--stats",
     "--samples",
 )  # fmt: skip
-_OWN = ("directory", "out", "quiet")  # where a run was kept says nothing about it
+_OWN = ("directory", *OF_NO_FIGURE)  # where a run was kept says nothing about it
 # Paths of the client: beside its SHA-256 they say nothing about it either.
 _CLIENT = "engine_binary"
 _PATHS = (f"tool {_CLIENT}", "tool engine_library")

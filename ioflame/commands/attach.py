@@ -59,7 +59,6 @@ def add_parser(commands: Commands) -> None:
         "attach",
         help="watch a running service: where its CPU and its time go",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     several = "the process, with its children; several for several"

@@ -49,7 +49,6 @@ def add_parser(commands: Commands) -> None:
         "bisect",
         help="which commit made it slower, in spite of noise",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--repo", type=Path, metavar="DIR", help="a git repository")

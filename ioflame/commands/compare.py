@@ -77,7 +77,6 @@ def add_parser(commands: Commands) -> None:
         "compare",
         help="two builds or settings in turns: slower or not, by how much",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("directories", type=Path, nargs="*", metavar="DIR", help="finished comparisons, or runs, beside each other")

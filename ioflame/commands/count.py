@@ -45,7 +45,6 @@ def add_parser(commands: Commands) -> None:
         "count",
         help="instructions of a Get, a Put, a compaction: no noise",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add_options(parser, "count")

@@ -48,7 +48,6 @@ def add_parser(commands: Commands) -> None:
         "flamegraph",
         help="a flame graph of perf.data, pprof, folded or perf script text; or of two",
         description=f"{__doc__}\n{_kinds()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="the profile; - is standard input")
     parser.add_argument("other", nargs="?", metavar="B", help="a second one, to be compared with FILE")

@@ -30,7 +30,6 @@ def add_parser(commands: Commands) -> None:
         "pack",
         help="one file of a run, to be looked at elsewhere",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, such as runs/latest")
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help=f"default: the name of RUN with {ENDING}")

@@ -75,7 +75,6 @@ def add_parser(commands: Commands) -> None:
         "pmp",
         help="wall-clock stacks of every thread of a running process, and who waits for which lock",
         description=(__doc__ or "") + "\n" + _ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("-p", "--pid", type=process_number, required=True, metavar="PID", help="the process")

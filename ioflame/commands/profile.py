@@ -32,7 +32,6 @@ def add_parser(commands: Commands) -> None:
         "profile",
         help="run a workload, profile it, print where its CPU goes",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_options(parser, "profile")
     parser.set_defaults(run=run)

@@ -35,7 +35,6 @@ def add_parser(commands: Commands) -> None:
         DEFAULT_ENGINE,
         help="releases of RocksDB that need no build: list, get, remove",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(metavar="list|get|remove", required=True)
     actions.add_parser("list", help="all that are known or here").set_defaults(run=run, action=_list)

@@ -56,7 +56,6 @@ def add_parser(commands: Commands) -> None:
         "run",
         help="your own db_bench, script or program: started unchanged, watched, profiled",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="ioflame run [options] -- COMMAND [ARGUMENT ...]",
     )
     add = parser.add_argument

@@ -31,7 +31,6 @@ def add_parser(commands: Commands) -> None:
         "runs",
         help="what was measured so far, a line a run",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "directory", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="where they are (default: runs)"

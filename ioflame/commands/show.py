@@ -32,7 +32,6 @@ def add_parser(commands: Commands) -> None:
         "show",
         help="a finished run on one screen, or a part of it",
         description=_description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, such as runs/latest")
     parser.add_argument("part", nargs="?", metavar="PART", help="default: one screen of it all")

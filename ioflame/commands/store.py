@@ -21,7 +21,7 @@ from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands, add_options
 from ioflame.store.add import add_to_store
 from ioflame.store.export import export_run
-from ioflame.store.fleet import watch_release
+from ioflame.store.history import watch_release
 from ioflame.store.imports import FORMATS, SETTINGS, settings_of
 from ioflame.store.pyroscope import push_run
 from viz.terminal.fleet import render_watch
@@ -48,7 +48,6 @@ def add_parser(commands: Commands) -> None:
         "store",
         help="many runs and hosts in one place, with SQL",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 

@@ -45,7 +45,6 @@ def add_parser(commands: Commands) -> None:
         "sweep",
         help="which rate can it sustain? latency by the rate of queries",
         description=_EXAMPLES + "\n" + (__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", type=Path, nargs="?", metavar="DIR", help="a finished sweep")
     add_options(parser, "sweep")

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from collectors.perf import with_dwarf
 from ground.errors import RefusedError, UsageError
 from ground.results.study import StudyRun
+from ground.settings import OF_NO_FIGURE
 
 if TYPE_CHECKING:
     from ioflame.measure.job import Job
 
 _Study = TypeVar("_Study", bound=StudyRun[Any])
-# Options that change no figure.
-_FREE = ("out", "quiet")
 # Of what differs; of another build all hashes do, and of several each build.
 _MOST_NAMED = 4
 
@@ -48,7 +47,7 @@ def refuse_idle(given: Mapping[str, object], what: str, mend: str = "") -> None:
 
 def differing(then: Mapping[str, object], now: Mapping[str, object]) -> str:
     """`duration: 2 then, 4 now; ...`: what of two identities is not the same; "" where nothing is."""
-    names = [n for n in {**then, **now} if n.partition(" of ")[0] not in _FREE and then.get(n) != now.get(n)]
+    names = [n for n in {**then, **now} if n.partition(" of ")[0] not in OF_NO_FIGURE and then.get(n) != now.get(n)]
     first = names[:_MOST_NAMED]
     more = f"; and {len(names) - len(first)} more" * (len(names) > len(first))
     return "; ".join(f"{n}: {then.get(n, 'not given')} then, {now.get(n, 'not given')} now" for n in first) + more

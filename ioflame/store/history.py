@@ -1,4 +1,5 @@
-"""What a store holds of the versions of an engine, for the page of its history; and as CSV for Apache Otava."""
+"""What a store holds of the versions of an engine: for the page of its history, as CSV for Apache Otava, and of two by
+their hosts."""
 
 from __future__ import annotations
 
@@ -6,19 +7,26 @@ import csv
 import io
 import itertools
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.errors import MeasurementError
 from ground.results.accounts import ACCOUNTS, ALL, Account
+from ground.results.fleet import Watch
 from ground.results.history import Category, History, Noise, Series
 from ground.results.metrics import METRICS
 from ground.results.store.database import Store, stored_query
 from ground.system.atomic_files import write_json, write_whole
+from ioflame.analysis.fleet import watch_of
 from ioflame.analysis.history import Measured, history_of
 
 _CATEGORIES = """SELECT test, host, label, category, us, sd, runs FROM us_per_query WHERE "view" = 'owner'"""
 _NOISE = """SELECT host, strftime(day, '%Y-%m-%d'), runs, qps_sd, cpu_sd, twin_mean, twin_sd FROM noise
             WHERE qps_sd IS NOT NULL"""
+# Each join of fleet.sql has its smaller side last; by its own estimates DuckDB would keep all samples in memory.
+_AS_WRITTEN = "SET disabled_optimizers = 'join_order,build_side_probe_side'"
+_DAYS = "SELECT label, created::DATE AS day, count(DISTINCT host) AS hosts FROM runs GROUP BY ALL ORDER BY ALL"
 
 
 def read_history(store: Store, also: Sequence[str] = (), metrics: Sequence[str] = ()) -> History:
@@ -85,3 +93,16 @@ def _otava_rows(labels: Sequence[str], series: Sequence[Series]) -> str:
     for at, (label, when) in enumerate(zip(labels, times, strict=True)):
         rows.writerow([when, label, *(repr(one.value(at)) for one in series)])
     return text.getvalue()
+
+
+def watch_release(store: Store, base: str, arm: str) -> Watch:
+    """Two versions on the hosts that ran them, on the days on which both ran. MeasurementError where there are none."""
+    store.query(_AS_WRITTEN)
+    found = watch_of(store.query(stored_query("fleet.sql"), [base, arm]).as_dicts())
+    if found is None:
+        raise MeasurementError(
+            f"{base} and {arm} cannot be compared by their hosts in {store.directory}",
+            means="on one day, at least two hosts have to run each in the same test, on the same CPU and kernel",
+            mend=shlex.join(["ioflame", "store", "sql", str(store.directory), _DAYS]),
+        )
+    return found

@@ -15,7 +15,7 @@ import duckdb
 
 from ground.results.store.database import Store, stored_query
 from ground.results.store.parquet_files import footer_words, write_replaced
-from ioflame.store.fleet import watch_release
+from ioflame.store.history import watch_release
 from tests.bench.common import options_of, took
 from tests.bench.store import answered, questions
 

@@ -18,7 +18,7 @@ from workloads.engines.rocksdb.options import newest_options
 from workloads.engines.rocksdb.stored_files import DatabaseFiles
 from workloads.file_kinds import files_below, kind_of
 from workloads.registry import engine_named, files_reader, titled
-from workloads.service_files import ServiceFiles
+from workloads.service import ServiceFiles
 
 ROCKSDB, LEVELDB = engine_named("rocksdb"), engine_named("leveldb")
 FLUSH = numbers(2, 7)
