@@ -32,19 +32,20 @@ times as long, and a few requests in 100 are lost under load; the checks say how
 """
 
 _EXAMPLE = """
-ioflame ebpf iolat --pid 17919 --seconds 3 --device /var/lib/db
-(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+ioflame ebpf iolat --pid 5283 --seconds 3 --device /var/lib/db
+(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
 
-IO latency of vda (us; 254:0, 3.2 s, process 17919)
-co-re: tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as
-  /proc/diskstats counts them
+IO latency of vda (us; 254:0, 3.0 s, process 5283)
+co-re: tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as /proc/diskstats
+  counts them
 
-                         count  mean   p50   p90   p99  p99.9 p99.99    max
-read    process queue  116,832   0.8   0.7   0.9   1.9   18.0   54.6   78.8
-read    process device 116,832  47.7  41.3  72.4 103.3 1121.8 1791.0 2764.5
-read    process total  116,832  48.5  42.1  73.4 104.8 1121.8 1791.0 2765.5
+Latency of requests
+  us       owner    stage        n    mean     p50     p90     p99   p99.9  p99.99     max
+  read     others   queue       22    2.69    1.92    4.33    8.99    8.99    8.99    8.99
+  read     others   device      22   41.26   37.89   60.83   71.15   71.15   71.15   71.15
+  read     others   total       22   43.95   39.94   63.39   74.92   74.92   74.92   74.92
+  read     process  queue   61,698    1.36    1.23    1.68    2.74   15.83   27.09   89.87
 ...
-(docs/usage.md shows all of it)
 """
 
 

@@ -39,23 +39,24 @@ distributions do.
 """
 
 _EXAMPLE = """
-ioflame ebpf ladder --pid 17919 --seconds 3
-(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+ioflame ebpf ladder --pid 5283 --seconds 3
+(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
 
-stage       avg    p50    p90    p99  p99.9    max  share
-get_pre    4.75   3.50   4.70  38.79 124.34 2754.0   3.4% ▊
-rdr_pre    0.67   0.52   0.67   1.20  47.83 183.31   0.5% ▏
-sys_pre    1.29   1.09   1.39   5.46  25.82  67.95   0.9% ▎
-queue      1.18   0.69   1.01   2.93  24.69 3534.5   0.8% ▎
-device    48.70  41.65  76.26 122.58 429.47 2907.9  34.4% ████████▎
-wake       0.21   0.17   0.27   0.74   1.23   7.78   0.1%
-runq      73.69  43.58  97.62 553.01 3520.1  52657  52.0% ████████████▌
-sys_post   1.09   0.54   0.84  11.29  73.34 254.49   0.8% ▏
-rdr_post   1.42   0.74   1.15  11.86  78.80 1345.0   1.0% ▎
-get_post   8.59   5.17   7.91  72.21 222.93 2390.4   6.1% █▌
-total    141.60 104.29 183.06 747.96 3829.0  52846 100.0%
+Latency ladder of Gets (us; process 5283, 3.0 s, one in 8 followed)
+starts at rocksdb::DBImpl::Get, then rocksdb::RandomAccessFileReader::Read
+in /usr/lib/x86_64-linux-gnu/librocksdb.so.7.8.3
+
+Stages of a query
+  stage, us   mean    p50    p90    p99   p99.9     max  share, %
+  get_pre     5.47   5.05   6.64  11.86   25.98   91.84      10.0  ██▍
+  rdr_pre     0.81   0.75   0.96   1.34    2.57   22.01       1.5  ▍
+  sys_pre     2.72   2.43   3.44   5.49   21.09   25.79       5.0  █▎
+  queue       1.63   1.48   1.96   2.97   17.71   94.71       3.0  ▊
+  device     31.83  31.34  35.99  48.94   70.04  164.40      58.0  █████████████▉
+  wake        0.38   0.35   0.54   0.70    0.91    4.55       0.7  ▏
+  runq        2.60   1.83   3.01   6.72  246.57  500.86       4.7  █▏
+  sys_post    1.15   1.03   1.49   2.18    6.55   21.26       2.1  ▌
 ...
-(docs/usage.md shows all of it)
 """
 
 

@@ -43,18 +43,21 @@ the kernel and the user stack at switch-out. --waker walks the waker's, too.
 """
 
 _EXAMPLE = """
-ioflame ebpf offcpu --pid 17919 --seconds 3 --dir waits
-(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+ioflame ebpf offcpu --pid 5283 --seconds 3 --dir waits
+(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
 
-Where the threads wait (off-CPU; ms; 4 threads, 3.0 s)
-                            ms  % of time           n     mean us
-on-CPU               1,788.775      14.89           -           -
-io                   7,144.424      59.47      78,100        91.5
-lock                     1.041       0.01          50        20.8
-woken                3,066.457      25.52      78,145        39.2
-preempted               12.859       0.11         274        46.9
+Where the threads wait (off-CPU; 1 thread, 3.0 s)
+left out: 7 idle threads (next to nothing to do; 20.984 s)
+
+States of the threads that work
+  state             ms  % of time       n  mean, us
+  on-CPU     1,467.096      48.94       -         -
+  io         1,391.868      46.43  72,606      19.2
+  lock           0.000       0.00       0         -
+  woken        138.776       4.63       -         -
+  preempted      0.013       0.00       1      12.8
+  all        2,997.752     100.00       -         -
 ...
-(docs/usage.md shows all of it)
 """
 
 

@@ -26,15 +26,17 @@ Two small programs run at each context switch of the machine and at each wake-up
 """
 
 _EXAMPLE = """
-ioflame ebpf runqlat --pid 17919 --seconds 3
-(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+ioflame ebpf runqlat --pid 5283 --seconds 3
+(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
 
-Waits for a CPU (us; process 17919, 3.0 s)
-                n  mean   p50   p90    p99  p99.9    max    sum ms
-woken     108,034 49.50 36.10 55.30 293.20 2751.4  72012 5,348.118
-preempted   5,191 50.75 35.14 53.00 237.94 2346.8 4610.3   263.427
-started         0     -     -     -      -      -      -     0.000
-context switches: 108,100 voluntary, 5,192 involuntary (37,587/s)
+Run queue (process 5283, 3.0 s)
+context switches: 73,334 voluntary, 17 involuntary (24,489/s)
+
+Waits for a CPU
+  us              n   mean    p50    p90     p99   p99.9  p99.99     max  sum, ms
+  preempted      16  23.85  15.36  48.54  114.25  114.25  114.25  114.25    0.382
+  started         0      -      -      -       -       -       -       -    0.000
+...
 """
 # In the order of preference.
 _BACKENDS = ("co-re", "bpftrace")

@@ -41,24 +41,25 @@ follows one query in N: the traps stay.
 """
 
 _EXAMPLE = """
-ioflame ebpf tail --pid 20473 --seconds 8 --dir slow
-(db_bench readrandom, 2 threads, O_DIRECT, on a VM whose 2 CPUs are busy with four endless loops)
+ioflame ebpf tail --pid 5283 --seconds 9 --dir slow
+(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
 
-Slow Gets (process 20473, 8.0 s, every query followed, 73,139 ended)
-the slowest 1 % take 9.66 ms more than the median: 8.6 ms [7.4, 10.0] of it in the run queue
+Slow Gets (process 5283, 9.0 s, every query followed, 203,638 ended)
+the slowest 1 % take 48.6 us more than the median: 20 us [17, 21] of it on the CPU, 18 us [13, 26]
+  of it the device
+slow    p99, 66.3 us and more (95 % interval 65.9 to 66.7 us): n 2,039, 2.06 % of the threads' time
+median  p40 to p60, 41.6 to 42.8 us: n 434
 
-slow    p99, 4.06 ms and more (95 % interval 4 to 4.14 ms): n 732, 44.5 % of the threads' time
-median  p40 to p60, 65.6 to 74.6 us: n 400
-
-  us a query       slow  median  difference            95 % interval    share
-  on-CPU          91.83   31.08      +60.75         +46.92 to +76.56    0.6 %
-  run queue    8,609.59    9.33   +8,600.26  +7,441.74 to +10,035.41   89.0 %
-  block queue    718.69    0.00     +718.69     +255.55 to +1,383.53    7.4 %
-  device         300.33   28.87     +271.46       +127.03 to +417.55    2.8 %
-  wake-up          0.83    0.39       +0.44           +0.26 to +0.64    0.0 %
-  other locks     11.40    0.02      +11.37          -0.05 to +32.63    0.1 %
-  all          9,732.67   69.70   +9,662.96  +8,467.13 to +11,076.64  100.0 %
-..."""
+Where the time of slow and of median queries goes
+  us a query    slow  median  difference     95 % interval  share, %  what it is
+  on-CPU       41.52   22.01      +19.51  +17.24 to +21.48      40.2  what is left: running, our own
+                                                                      programs included
+  run queue    12.25    1.84      +10.41   +7.24 to +16.00      21.4  woken or preempted, waiting
+                                                                      for a CPU
+  device       36.12   17.88      +18.24  +13.06 to +25.53      37.5  then until the device
+                                                                      completed it
+...
+"""
 
 
 def _observer(context: ObserverContext) -> Observer:

@@ -54,18 +54,19 @@ files of the database are read once before the window and once after it: its MAN
 """
 
 _EXAMPLE = """
-ioflame ebpf whose --pid 17919 --seconds 3 --database /var/lib/db
-(db_bench readrandom, 4 threads, O_DIRECT, a tree of three levels, on a busy VM of 2 CPUs)
+ioflame ebpf whose --pid 5283 --seconds 3 --device /var/lib/db
+(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
 
-Requests of vda (254:0, 3.0 s), process 17919
+Requests of vda (254:0, 3.0 s), process 5283
 files of rocksdb in /var/lib/db
+In these tables are 73,719 of 73,721 reads, 43 of 43 writes, as /proc/diskstats counts them.
 
-  read: whose       requests      %       size  mean us
-  sst, L3, data       39,909   73.2  328.0 MiB     64.6
-  sst, L2, data       10,861   19.9   89.2 MiB     63.8
-  sst, L1, data        3,688    6.8   30.3 MiB     62.7
+Requests by what they are for: read
+  whose          requests      %       size  mean us
+  sst, L7, data    73,719  100.0  575.9 MiB     25.2
+
+Requests by what they are for: write
 ...
-(docs/usage.md shows all of it)
 """
 
 

@@ -34,22 +34,26 @@ log's system calls are told apart (2 functions); where even these take more than
 _TURNS = 10
 
 _EXAMPLE = """
-ioflame ebpf writes --pid 3379 --seconds 4 --force
-(db_bench fillrandom, 4 threads, --sync=1 --enable_pipelined_write=false, on a busy VM of 2 CPUs)
+ioflame ebpf writes --pid 7354 --seconds 3 --force
+(db_bench overwrite, 1 thread, on a VM of 2 CPUs)
 
-Writes (us; process 3379, 4.0 s, 4 threads, all stages)
-a write takes 2,588.9 us on average: log sync: wake-up 82.5 %, wait for the group 3.3 %, log sync: device 2.5 %
-  (a stage is its own, or its leader's while it waits)
-6,174 writes, 6,174 with sync, 0 without log
-2.55 writes a group on average, n 2,419 (1: 24.3 %, 2: 20.1 %, 3: 31.5 %, 4: 24.1 %)
+Writes (us; process 7354, 3.1 s, 1 thread, few stages)
+few stages: all of them would take 21.5 us of a write of 25.7 us, 75 % of a CPU
+a write takes 35.6 us on average: rest 71.3 %, log write call 12.9 %, before the queue 9.7 %
+  (a stage is its own, or its leader's while it waits; all figures are of watched writes: see
+    'writes cost')
+74,792 writes, 0 with sync, 0 without log
 
-  us a write                       leaders  followers     all    share      n  longest
-  before the queue                    1.81       1.88    1.85    0.1 %  6,174      213
-  queue of writers                  1353.1     2198.6  1867.4   72.1 %  6,174    57199
-    leader: prepare                   0.00       1.76    1.07    0.0 %  3,760       29
-    leader: log record                1.42      10.58    6.99    0.3 %  5,589      125
+Where the time of a write goes
+  us a write               all  share, %       n  longest
+  before the queue        3.45       9.7  74,792    20014
+  queue of writers        2.16       6.1  74,792    28016
+    entering the queue    2.16       6.1  74,792    28016
+  log write call          4.60      12.9  74,792    36022
+  log sync: file system   0.00       0.0       2     2.22
+  rest                   25.36      71.3  74,792    32088
+  all                    35.57     100.0  74,792    36069
 ...
-(docs/writes.md shows all of it)
 """
 
 
