@@ -83,8 +83,8 @@ def _counted(ladder: Ladder) -> Iterator[Check]:
     ended = f" (process {ladder.pid} ended in the window)" if ladder.process_ended else ""
     several = ladder.several.queries if ladder.several is not None else 0
     if total.count or several:
-        told = f", {several:,} of them of several reads" if several else ""
-        yield Check("ladder queries", Verdict.OK, f"{total.count + several:,} followed from start to end{told}")
+        of_several = f", {several:,} of them of several reads" if several else ""
+        yield Check("ladder queries", Verdict.OK, f"{total.count + several:,} followed from start to end{of_several}")
     elif ladder.finished:
         held = ", ".join(f"{rung.count:,} {rung.name}" for rung in ladder.classes if rung.count)
         verdict = Verdict.NOTE if ladder.of_class("no_read").count == ladder.finished else Verdict.WARN

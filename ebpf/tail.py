@@ -109,15 +109,15 @@ def _cost(recorded: Recorded) -> Iterator[Check]:
     pilot, trap = recorded.pilot, recorded.trap
     entry = trap.stepped_ns if any(watched.stepped for watched in recorded.query) else trap.entry_ns
     both = (entry + trap.return_ns) / 1e3
-    told = f"{pilot.queries_per_second:,.0f} queries/s x {both:.2f} us: {100 * pilot.trap_share:.1f} % of a CPU"
+    traps = f"{pilot.queries_per_second:,.0f} queries/s x {both:.2f} us: {100 * pilot.trap_share:.1f} % of a CPU"
     if not recorded.query:
-        told = f"none at {pilot.queries_per_second:,.0f} read calls/s"
+        traps = f"none at {pilot.queries_per_second:,.0f} read calls/s"
     own = recorded.own_ns / recorded.histogram.count / 1e3 if recorded.histogram.count else 0.0
     dear = pilot.trap_share > _DEAR
     yield Check(
         "tail cost",
         Verdict.WARN if dear else Verdict.OK,
-        f"at least, estimated: traps {told}; programs, measured: {own:.1f} us a followed query",
+        f"at least, estimated: traps {traps}; programs, measured: {own:.1f} us a followed query",
         "queries were slower for it" if dear else "",
         "the null window beside it shows by how much" if dear else "",
     )

@@ -34,7 +34,7 @@ class Ended:
 def watch(observer: Observer, pids: Sequence[int], seconds: float, reporter: Reporter) -> Ended:
     """One window of so many seconds, or until a signal or the end of every process ends it."""
     ended = Ended()
-    told = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
+    doing = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
     with contextlib.ExitStack() as stack:
         with reporter.stage(f"attach {observer.what}"), _said_if_gone(pids, observer.kind):
             stack.enter_context(attached(observer, reporter))
@@ -44,8 +44,8 @@ def watch(observer: Observer, pids: Sequence[int], seconds: float, reporter: Rep
         try:
             # A moving line on a terminal; elsewhere one line, once it counts, for who waits for that.
             if not sys.stderr.isatty():
-                print(told, file=sys.stderr, flush=True)
-            with reporter.stage(told, seconds):
+                print(doing, file=sys.stderr, flush=True)
+            with reporter.stage(doing, seconds):
                 all_ended = _wait(pids, seconds)
         except KeyboardInterrupt:
             ended.interrupted = True

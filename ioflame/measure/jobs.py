@@ -73,8 +73,8 @@ def job_figures(reader: FilesReader, directory: Path, begun: float, puts: float)
     if found is None or not puts:
         return {}
     rows = cpu_by_level(job_rows([job for job in found.jobs if job.end is not None]))
-    told = Account("jobs", puts, rows).by_work() if rows else {}
-    return {Account.row_name("jobs", row): us for row, us in told.items()}
+    by_row = Account("jobs", puts, rows).by_work() if rows else {}
+    return {Account.row_name("jobs", row): us for row, us in by_row.items()}
 
 
 def _unix(clocks: list[tuple[int, int]], moment_ns: int) -> float:

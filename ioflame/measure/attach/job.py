@@ -139,7 +139,7 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter, planned:
             raise count_refused(count.failed)
     with reporter.stage("look at the target and the host", 3):
         processes = target.processes[:_LOOKED_AT]
-        found = _told_by_files(processes)
+        found = _service_of_files(processes)
         engine = options.engine or found or DEFAULT_ENGINE
         service = service_named(engine)
         rules = service_rules(engine) if options.rules is None else own_rules(options.rules)
@@ -187,7 +187,7 @@ def _not_by_process(options: AttachOptions, threads: int) -> str:
     return f"{threads} threads would take {events} events" if events > _MOST_EVENTS else ""
 
 
-def _told_by_files(processes: Iterable[HeldProcess]) -> str | None:
+def _service_of_files(processes: Iterable[HeldProcess]) -> str | None:
     """The service whose files are mapped; None where none is known, or the maps may not be read."""
     names: set[str] = set()
     for process in processes:
@@ -271,8 +271,8 @@ def new_record(job: AttachJob) -> RunRecord:
     device = job.device
     database = DatabaseFacts(description="files on no block device", device="none")
     if device is not None:
-        told = "as asked" if options.device is not None else "most open files are there; --device DIR names another"
-        database = DatabaseFacts(description=f"on device {device.name} ({told})", device=device.name)
+        choice = "as asked" if options.device is not None else "most open files are there; --device DIR names another"
+        database = DatabaseFacts(description=f"on device {device.name} ({choice})", device=device.name)
     return RunRecord(
         schema=SCHEMA,
         ioflame=__version__,
