@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ebpf.writes import WritesRequest, write_checks, writes_observer
-from ground.errors import MeasurementError, UsageError
+from ebpf.writes import write_checks
+from ground.errors import MeasurementError
 from ground.results.checks import Verdict
 from ground.results.probes import Trap
 from ground.results.write_ladder import WriteHalf, WriteLadder, WriteTurn, read_write_ladder
 from ground.system.atomic_files import write_json
-from ground.system.process import Children
 from ioflame.analysis.writes import write_cost, write_cost_checks
 from tests.viz.observers import write_ladder
 from viz.page.writes import writes_panel
@@ -139,8 +138,3 @@ def test_columns_add_up_and_the_sentence_names_the_sync() -> None:
     nothing = replace(ladder, roles=[])
     for words in (section_text(writes_section(nothing)), writes_panel(nothing)):
         assert "no write was followed" in words
-
-
-def test_a_request_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
-    with Children() as children, pytest.raises(UsageError, match="--stages some is not known"):
-        writes_observer(WritesRequest(1, "some"), children, tmp_path)
