@@ -232,13 +232,7 @@ INSTRUMENT = Instrument(
     result=Files.OFF_CPU,
     reads={Files.OFF_CPU: read_off_cpu, Files.WALL_CLOCK: read_wall_clock},
     analyse=_analyse,
-    parts={
-        "waits": Part(
-            "what the threads wait for, and the wall clock",
-            Files.OFF_CPU,
-            _section,
-        )
-    },
+    parts={"waits": Part("what the threads wait for, and the wall clock", Files.OFF_CPU, _section)},
     panels=[Panel("Off the CPU", "offcpu", 3, [Files.OFF_CPU, Files.WALL_CLOCK], _panel)],
     flame=Flame(Files.OFF_CPU_DATA, _svg, _graph),
     alone=Alone(

@@ -85,16 +85,8 @@ INSTRUMENT = Instrument(
     reads={Files.PMP: lambda path: read_pmp(path.parent), Files.LOCKS: lambda path: read_locks(path.parent)},
     analyse=_checks,
     parts={
-        "pmp": Part(
-            "every thread by wall clock",
-            Files.PMP,
-            _pmp,
-        ),
-        "locks": Part(
-            "who waits for which lock",
-            Files.LOCKS,
-            _locks,
-        ),
+        "pmp": Part("every thread by wall clock", Files.PMP, _pmp),
+        "locks": Part("who waits for which lock", Files.LOCKS, _locks),
     },
     panels=[Panel("Locks", "pmp", 5, [Files.LOCKS], _panel)],
     flame=Flame(Files.PMP_FOLDED, lambda run, rules: draw(run.directory, rules), _graph),

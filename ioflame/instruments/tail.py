@@ -262,16 +262,8 @@ INSTRUMENT = Instrument(
     figures=_figures,
     accounts=_accounts,
     parts={
-        "tail": Part(
-            "why the slowest queries are slow",
-            Files.TAIL,
-            _section,
-        ),
-        "worst": Part(
-            "the longest queries, one by one",
-            Files.TAIL,
-            _worst,
-        ),
+        "tail": Part("why the slowest queries are slow", Files.TAIL, _section),
+        "worst": Part("the longest queries, one by one", Files.TAIL, _worst),
     },
     panels=[Panel("Slow queries", "tail", 8, [Files.TAIL], _panel)],
     alone=Alone(
