@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from ground.results.hues import HUES
 from ground.text.toml import tomllib
 from viz.assets import asset
-from viz.flame.palette import HUES, THEMES, Theme, fills, hue_places
+from viz.flame.palette import THEMES, Theme, fills, hue_places
 from workloads.registry import engine_names, rules_named, service_names, service_rules
 
 Rgb = tuple[float, float, float]
