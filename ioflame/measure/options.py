@@ -79,7 +79,9 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
         "cache_type": choice(Setting.CACHE_TYPE, arguments.cache_type or types[0], types),
         "frequency": arguments.freq,
         "out": arguments.out.absolute(),
-        "client": client,
+        # An empty text is none, as everywhere.
+        "client": client or None,
+        "db_bench": arguments.db_bench or None,
         "library": library,
     }
     names = (field.name for field in fields(ProfileOptions) if field.name not in own)
