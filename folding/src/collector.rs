@@ -8,6 +8,7 @@ mod filters;
 mod folded;
 mod frames;
 
+use crate::budget::Budget;
 use crate::error::Error;
 use crate::events::{EventTotals, Events};
 use crate::intern::IntMap;
@@ -43,6 +44,8 @@ pub struct Collector {
     /// The numbers of commands without their origins.
     plain_comms: IntMap<u64, u32>,
     scratch: Vec<u32>,
+    /// Of which the profile may take a part.
+    budget: Budget,
     /// Samples of one stack, put together by the names of their commands.
     by_name: Vec<ChainSamples>,
     part: u64,
@@ -121,6 +124,9 @@ impl Collector {
             self.stats.unresolved_weight += tally.weight;
         }
         let depth = self.options.max_depth.unwrap_or(usize::MAX);
+        if self.is_full() {
+            return;
+        }
         self.scratch.clear();
         self.scratch.push(samples.comm);
         self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.number));
@@ -162,7 +168,12 @@ impl Collector {
 
     /// A line that could not be parsed; the first ones are kept to be shown.
     pub fn dropped(&mut self, line: &[u8]) {
-        self.stats.dropped(line, self.part);
+        self.stats.dropped(|| line, self.part);
+    }
+
+    /// A record that could not be taken apart.
+    pub fn broken_record(&mut self, kind: u32, len: usize) {
+        self.stats.dropped(|| format!("a record of kind {kind}, {len} bytes"), self.part);
     }
 
     /// A record of an unknown kind, skipped.
@@ -173,7 +184,7 @@ impl Collector {
     /// A sample that could not be taken apart, or is of no event.
     pub fn broken_sample(&mut self, len: usize) {
         self.stats.broken_samples += 1;
-        self.dropped(format!("a sample of {len} bytes").as_bytes());
+        self.stats.dropped(|| format!("a sample of {len} bytes"), self.part);
     }
 
     /// Something about the input that its reader should know.
@@ -217,8 +228,20 @@ impl Collector {
         self.matched.iter_mut().zip(other.matched).for_each(|(mine, theirs)| *mine |= theirs);
     }
 
+    /// Whether there are more different stacks than there is memory for.
+    pub fn is_full(&self) -> bool {
+        self.profile.size() > self.budget.whole() / 4
+    }
+
     /// Everything folded so far, unless the request was ambiguous.
     pub fn finish(mut self) -> Result<(Profile, Stats), Error> {
+        if self.is_full() {
+            return Err(Error::partial(format!(
+                "different stacks take more than {} bytes, a quarter of what may be used: fold less of the input (--only-pid, --comm, \
+                 --time, --max-depth), or where there is more memory",
+                self.budget.whole() / 4
+            )));
+        }
         self.stats.refuse_overflow()?;
         self.stats.unmatched_filters = self.unmatched();
         let wanted = self.options.event.as_deref();

@@ -82,6 +82,12 @@ impl Locations {
         }));
     }
 
+    /// How many numbers chains and sites take.
+    pub fn numbers(&self) -> usize {
+        const SITE: usize = 16;
+        self.chains.items().len() + self.sites.arena_len() + SITE * (self.sites.len() + self.counted.len())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.counted.is_empty()
     }

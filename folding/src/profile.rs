@@ -8,6 +8,9 @@ use crate::stacks::Stacks;
 use crate::weights::Tally;
 use std::collections::HashMap;
 
+/// Bytes that a frame takes with its place in the tables.
+const FRAME: usize = 128;
+
 /// Different stacks, root first, the command being the first frame.
 #[derive(Default)]
 pub struct Profile {
@@ -132,6 +135,12 @@ impl Profile {
             }
         }
         Ok(())
+    }
+
+    /// Bytes that frames, stacks and places take, about.
+    pub fn size(&self) -> u64 {
+        let numbers = self.stacks.numbers() + self.located.numbers();
+        (size_of::<u32>() * numbers + FRAME * self.frames.len()) as u64
     }
 
     pub fn stacks(&self) -> usize {

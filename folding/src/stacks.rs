@@ -39,6 +39,12 @@ impl Stacks {
         self.tallies.iter_mut().for_each(|tally| tally.samples = 0);
     }
 
+    /// How many numbers stacks and tallies take.
+    pub fn numbers(&self) -> usize {
+        const STACK: usize = 16;
+        self.chains.arena_len() + STACK * self.len()
+    }
+
     pub fn len(&self) -> usize {
         self.tallies.len()
     }

@@ -167,10 +167,11 @@ impl Stats {
         self.filtered_samples = self.filtered_samples.saturating_add(tally.samples);
     }
 
-    pub fn dropped(&mut self, line: &[u8], part: u64) {
+    pub fn dropped<L: AsRef<[u8]>>(&mut self, line: impl FnOnce() -> L, part: u64) {
         self.dropped_lines += 1;
         if self.dropped_first.len() < SHOWN_LINES {
-            let shown = &line[..line.len().min(SHOWN_BYTES)];
+            let line = line();
+            let shown = &line.as_ref()[..line.as_ref().len().min(SHOWN_BYTES)];
             self.dropped_first.push(String::from_utf8_lossy(shown).into_owned());
             self.dropped_parts.push(part);
         }

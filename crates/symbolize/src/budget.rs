@@ -1,10 +1,11 @@
-//! How much of the files of a recording may lie in memory at once, read or unpacked: one budget for all of them.
+//! How much of a recording and its files may lie in memory at once, read or unpacked: one budget for all of them.
 //!
 //! A section of 3 MB may say that it is 3 GB, and a recording names as many files as it likes. What does not fit is left
-//! in its file, and that is said.
+//! in its file, and that is said. What the records themselves say, of processes and what they mapped, comes first: it may
+//! take half, and a recording that says more is refused.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// More than the debug information of any engine takes, without lines and locations: that of mongod is 2.5 GB.
 const MOST: u64 = 4 << 30;
@@ -17,19 +18,28 @@ const MOST_TIMES: u64 = 64;
 #[derive(Clone, Debug)]
 pub struct Budget {
     whole: u64,
-    left: Arc<AtomicU64>,
+    taken: Arc<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    by_files: AtomicU64,
+    by_records: AtomicU64,
+    /// Records wanted more than their half.
+    is_exceeded: AtomicBool,
 }
 
 /// Bytes that were taken, and are given back with this.
 #[derive(Debug)]
 pub struct BudgetShare {
-    left: Arc<AtomicU64>,
+    taken: Arc<Taken>,
     bytes: u64,
+    of_records: bool,
 }
 
 impl Budget {
     pub fn new(bytes: u64) -> Self {
-        Self { whole: bytes, left: Arc::new(AtomicU64::new(bytes)) }
+        Self { whole: bytes, taken: Arc::default() }
     }
 
     /// All that may be held.
@@ -47,11 +57,35 @@ impl Budget {
         file_bytes.saturating_mul(MOST_TIMES)
     }
 
-    /// So many bytes, if there are as many left.
+    /// So many bytes of files, if there are as many left.
     pub fn take(&self, bytes: u64) -> Option<BudgetShare> {
-        let take = |left: u64| left.checked_sub(bytes);
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(BudgetShare { left: Arc::clone(&self.left), bytes })
+        let left = self.whole.saturating_sub(self.taken.by_records.load(Ordering::Relaxed));
+        self.share(bytes, left, false)
+    }
+
+    /// So many bytes of what records say. [`Self::is_exceeded`] tells, of all of them, whether there were as many left.
+    pub fn hold(&self, bytes: u64) -> BudgetShare {
+        self.share(bytes, self.whole / 2, true).unwrap_or_else(|| {
+            self.taken.is_exceeded.store(true, Ordering::Relaxed);
+            BudgetShare { taken: Arc::clone(&self.taken), bytes: 0, of_records: true }
+        })
+    }
+
+    pub fn is_exceeded(&self) -> bool {
+        self.taken.is_exceeded.load(Ordering::Relaxed)
+    }
+
+    fn share(&self, bytes: u64, most: u64, of_records: bool) -> Option<BudgetShare> {
+        let taken = Arc::clone(&self.taken);
+        let more = |sum: u64| sum.checked_add(bytes).filter(|&sum| sum <= most);
+        taken.sum(of_records).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(BudgetShare { taken, bytes, of_records })
+    }
+}
+
+impl Taken {
+    fn sum(&self, of_records: bool) -> &AtomicU64 {
+        if of_records { &self.by_records } else { &self.by_files }
     }
 }
 
@@ -72,7 +106,7 @@ impl Default for Budget {
 
 impl Drop for BudgetShare {
     fn drop(&mut self) {
-        self.left.fetch_add(self.bytes, Ordering::Relaxed);
+        self.taken.sum(self.of_records).fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -87,5 +121,19 @@ mod tests {
         assert!(first.is_some() && budget.clone().take(41).is_none() && budget.take(40).is_some());
         drop(first);
         assert!(budget.take(100).is_some() && budget.take(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn records_may_take_half_and_files_what_is_left() {
+        let budget = Budget::new(100);
+        let files = budget.take(100);
+        let records = [budget.hold(30), budget.hold(20)];
+        assert!(!budget.is_exceeded());
+        drop(files);
+        assert!(budget.take(51).is_none() && budget.take(50).is_some());
+        drop(records);
+        assert!(budget.take(100).is_some());
+        drop(budget.hold(51));
+        assert!(budget.clone().is_exceeded());
     }
 }

@@ -159,7 +159,9 @@ impl Collector {
 
     /// Takes the same samples by their sites: the sites of each chain, leaf first, and what was counted of each.
     pub fn locate(&mut self, chains: Runs<u32>, counted: Vec<LocatedChain>) {
-        self.profile.located.add(chains, counted);
+        if !self.is_full() {
+            self.profile.located.add(chains, counted);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{folded, recorded, written};
 use crate::common::Files;
 use crate::common::recording::*;
+use std::io::Write;
 
 fn pair(a: u32, b: u32) -> Vec<u8> {
     [a.to_le_bytes(), b.to_le_bytes()].concat()
@@ -164,6 +165,132 @@ fn samples_that_wait_for_their_user_side_are_not_kept_without_end() {
     records.round();
     let (out, said) = written(recorded(&packed(&records.0, 300)), &[]);
     assert_eq!(out, ":7 30000\n", "{said}");
+}
+
+/// Adds a record of a number.
+type Add<'r> = dyn Fn(&mut Records, i32) + 'r;
+
+/// What is known of processes, their names and what they mapped is bounded, whatever a few compressed bytes unpack to.
+#[test]
+fn what_is_known_of_processes_is_bounded() {
+    let (long, path) = ("n".repeat(60_000), format!("/{}", "p".repeat(60_000)));
+    // Each with a number of its own beside what repeats, so that it takes a few bytes.
+    let kinds: [(&str, i32, &Add); 4] = [
+        ("names", 20_000, &|records, n| {
+            records.comm(0, n, n, &long, false);
+        }),
+        ("paths", 5_000, &|records, n| {
+            records.file_map(7, (0x1000, 0x1000), 0, (8, 1, n as u64 + 1), &path);
+        }),
+        ("threads", 1_000_000, &|records, n| {
+            records.fork(0, n, n, 1);
+        }),
+        ("maps", 300_000, &|records, n| {
+            records.mmap(0, 7, 0x2000 * (n as u64 + 1), 0x1000, 0, "/no/such/file");
+        }),
+    ];
+    for (kind, count, add) in kinds {
+        let mut packer = zstd::Encoder::new(Vec::new(), 1).expect("zstd");
+        for from in (0..count).step_by(1_000) {
+            let mut some = Records::default();
+            (from..from + 1_000).for_each(|n| add(&mut some, n));
+            packer.write_all(&some.0).expect("memory");
+        }
+        let mut records = one_sample();
+        packer.finish().expect("memory").chunks(60_000).for_each(|piece| {
+            records.record(81, 0, piece);
+        });
+        let (code, _, said) = folded(recorded(&records), &[]);
+        assert!(code == 1 && said.contains("processes, mappings and names"), "{kind}: {code} {said}");
+    }
+}
+
+/// A mapping that covers all those that a process has from the one it was forked of, in each of many processes.
+#[test]
+fn mappings_of_forked_processes_are_not_covered_without_end() {
+    let mut records = one_sample();
+    for n in 0..100_000 {
+        records.mmap(0, 7, 0x2000 * (n + 1), 0x1000, 0, "/no/such/file");
+    }
+    for pid in 100..10_000 {
+        records.fork(0, pid, pid, 7).mmap(0, pid, 0, 1 << 40, 0, "/no/such/file");
+    }
+    let (code, _, said) = folded(recorded(&packed(&records.0, 1)), &[]);
+    assert!(code == 1 && said.contains("mappings"), "{code} {said}");
+}
+
+/// Records of kinds that are not known, in a file of a megabyte: hours of nothing.
+#[test]
+fn nothing_is_unpacked_without_end() {
+    let mut records = one_sample();
+    let packed = packed(&vec![8; 256 << 20], 1);
+    (0..128).for_each(|_| records.0.extend(&packed.0));
+    let (code, _, said) = folded(recorded(&records), &[]);
+    assert!(code == 1 && said.contains("unpacks to"), "{code} {said}");
+}
+
+/// A sample of thousands of frames: the thread is at byte 20, the time at byte 24.
+fn deep_sample() -> Vec<u8> {
+    let mut records = Records::default();
+    let chain: Vec<u64> = std::iter::once(USER).chain((0..8_000).map(|n| 0x1_0000 + 8 * n)).collect();
+    records.sample(5, 7, 7, 1, &chain);
+    records.0
+}
+
+/// One chain in many places, by mappings that change under it.
+#[test]
+fn places_that_one_chain_has_in_turn_are_bounded() {
+    let mut records = Records::default();
+    records.comm(0, 7, 7, "t", true);
+    let mut sample = deep_sample();
+    for n in 0..2_000_u64 {
+        records.mmap(2 * n + 1, 7, 0x1_0000, 0x10_0000, 0x10_0000 * n, "/no/such/file");
+        sample[24..32].copy_from_slice(&(2 * n + 2).to_le_bytes());
+        records.0.extend(&sample);
+    }
+    let recording = recorded(&packed(&records.0, 1));
+    for args in [&[][..], &["--format", "pprof"]] {
+        let (code, _, said) = folded(&recording, args);
+        let bounded =
+            code == 0 && said.contains("2000 samples") || said.contains("different stacks take more");
+        assert!(bounded, "{args:?}: {code} {said}");
+    }
+}
+
+/// Many stacks of thousands of frames, which differ in one.
+#[test]
+fn stacks_that_differ_a_little_are_bounded() {
+    let mut records = Records::default();
+    let mut sample = deep_sample();
+    for tid in 1..16_000_u32 {
+        sample[20..24].copy_from_slice(&tid.to_le_bytes());
+        records.0.extend(&sample);
+    }
+    let recording = recorded(&packed(&records.0, 1));
+    for args in [&["--tid"][..], &["--profile", "/dev/null"]] {
+        let (code, _, said) = folded(&recording, args);
+        assert!(code == 1 && said.contains("different stacks take more"), "{args:?}: {code} {said}");
+    }
+}
+
+/// A hundred maps of run-time compilers, each of two million functions.
+#[test]
+fn maps_of_run_time_compilers_are_read_as_far_as_there_is_room() {
+    let files = Files::new();
+    std::fs::create_dir_all(files.path("symfs/tmp")).expect("a directory");
+    let map = files.write("symfs/tmp/perf-100.map", "1000 8 f\n".repeat(2 << 20));
+    let mut records = Records::default();
+    for pid in 100..200 {
+        if pid > 100 {
+            std::fs::hard_link(&map, map.replace("-100", &format!("-{pid}"))).expect("a link");
+        }
+        records.comm(0, pid, pid, "t", true).mmap(0, pid, 0x1000, 0x1000, 0, "//anon");
+        records.sample(5, pid, pid, 1, &[USER, 0x1004]);
+    }
+    let path = files.write("recording", recorded(&records));
+    let (code, out, said) = super::bounded(&[&path, "--symfs", &files.path("symfs")]);
+    assert!(code == 0 && said.contains("that all files may take"), "{code} {said}");
+    assert!(out.starts_with("t;[perf-"), "{out}");
 }
 
 /// A list of names that repeats one, a group of all events a million times.

@@ -10,6 +10,11 @@ use crate::format::{RECORD_HEADER, kind};
 use std::io::Read;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
+/// How many bytes may be unpacked of any input, and how many more for each byte of it. What perf packs repeats itself, but a
+/// megabyte that unpacks to 30 GB is none of perf's.
+const UNPACKED: u64 = 2 << 30;
+const UNPACKED_TIMES: u64 = 1 << 10;
+
 /// A record, and where its body lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
@@ -71,6 +76,9 @@ struct CompressedRecords {
     input_at: usize,
     /// The room was too small for what came last, so there may be more without further bytes.
     full: bool,
+    /// Bytes that were taken so far, and that came of them.
+    packed_bytes: u64,
+    unpacked_bytes: u64,
 }
 
 /// Kind, misc and length of the record that begins here.
@@ -247,6 +255,14 @@ impl CompressedRecords {
         self.unpacked.filled(written);
         self.input_at += read;
         self.full = written == size;
+        self.packed_bytes += read as u64;
+        self.unpacked_bytes += written as u64;
+        if self.unpacked_bytes > UNPACKED + UNPACKED_TIMES * self.packed_bytes {
+            let (packed, unpacked) = (self.packed_bytes, self.unpacked_bytes);
+            return Err(format!(
+                "compressed data unpacks to more than any recording does: {packed} bytes to {unpacked} so far"
+            ));
+        }
         result.map_err(|error| format!("compressed data that cannot be unpacked: {error}"))?;
         Ok(written > 0 || read > 0)
     }

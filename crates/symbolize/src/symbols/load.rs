@@ -80,9 +80,7 @@ impl Symbols {
             }
             LoadJob::Symbols(index) => {
                 let (symbols, note) = match object(index).kind {
-                    ObjectKind::Jit(pid, namespace) => {
-                        perf_map::load(pid, namespace, this.options.symfs.as_deref())
-                    }
+                    ObjectKind::Jit(pid, namespace) => perf_map::load(pid, namespace, &this.options),
                     _ => found(index).map(|found| found.symbols(&this.options.budget)).unwrap_or_default(),
                 };
                 LoadedPart::Symbols(symbols, note)

@@ -24,6 +24,7 @@ mod table;
 mod unwind_tables;
 
 use crate::addresses::{FileOffset, ObjectAddress};
+use crate::budget::BudgetShare;
 use crate::threads;
 use crate::unwind::UnwindSections;
 use build_ids::BuildIds;
@@ -76,6 +77,10 @@ enum ObjectKind {
     Nameless,
 }
 
+/// Bytes that an object takes, and how often its name is kept: in the object, in two keys, in what is said of it.
+const OBJECT: u64 = 512;
+const NAMED: u64 = 4;
+
 struct Object {
     /// As perf prints it.
     name: Arc<[u8]>,
@@ -84,6 +89,7 @@ struct Object {
     file: Option<DeviceInode>,
     /// The file that was mapped; the outer `None` means that it was not looked for yet.
     found: Option<Option<Arc<ObjectFile>>>,
+    _share: BudgetShare,
     unwind: Option<Option<Arc<UnwindSections>>>,
 }
 
@@ -136,7 +142,10 @@ impl Symbols {
 
     /// What the recording says of the files in it: paths, and the build id of each.
     pub fn add_build_ids(&mut self, build_ids: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
-        build_ids.into_iter().for_each(|(path, build_id)| self.build_ids.add(path, build_id));
+        for (path, build_id) in build_ids {
+            let share = self.options.budget.hold(OBJECT + path.len() as u64);
+            self.build_ids.add(path, build_id, share);
+        }
     }
 
     pub fn set_release(&mut self, os_release: &[u8]) {
@@ -230,7 +239,17 @@ impl Symbols {
         let id = ObjectId(self.objects.len() as u32);
         self.known.insert(key, id);
         let build_id = build_id.filter(|id| !id.is_empty()).map(<[u8]>::to_vec);
-        self.objects.push(Object { name: name.into(), kind, build_id, file, found: None, unwind: None });
+        let _share = self.options.budget.hold(OBJECT + NAMED * name.len() as u64);
+        let name_here = name.into();
+        self.objects.push(Object {
+            name: name_here,
+            kind,
+            build_id,
+            file,
+            found: None,
+            _share,
+            unwind: None,
+        });
         if let Some(file) = file {
             let known = self.of_path.get(name).map_or(0, |rivals| rivals.objects.len());
             let is_here = known > 0 && self.file_at_path(&self.objects[id.0 as usize]) == Some(file);

@@ -8,7 +8,9 @@
 
 use super::files;
 use super::kallsyms;
+use super::options::SymbolOptions;
 use super::table::{Binding, SymbolTable, TableBuilder};
+use crate::budget::Budget;
 use crate::regular;
 use std::fs;
 use std::io::ErrorKind;
@@ -20,14 +22,14 @@ const LARGEST: u64 = 256 << 20;
 /// The symbols of a process, and why there are none where a file is there and not used.
 ///
 /// pid_namespace: the inode of its pid namespace
-/// symfs: where a copy may lie, of the same name
-pub fn load(pid: i32, pid_namespace: Option<u64>, symfs: Option<&Path>) -> (SymbolTable, Option<String>) {
+/// options: where a copy may lie, of the same name, and what may be held of all files
+pub fn load(pid: i32, pid_namespace: Option<u64>, options: &SymbolOptions) -> (SymbolTable, Option<String>) {
     let own = PathBuf::from(format!("/tmp/perf-{pid}.map"));
-    let copy = symfs.map(|symfs| files::below(symfs, &own)).filter(|copy| copy.exists());
+    let copy = options.symfs.as_ref().map(|symfs| files::below(symfs, &own)).filter(|copy| copy.exists());
     let inside = || in_container(pid, pid_namespace?).filter(|inside| inside.exists());
     let path = copy.or_else(inside).unwrap_or(own);
-    match text(&path, pid) {
-        Ok(text) => (parse(&text), None),
+    match text(&path, pid).and_then(|text| table(&text, &options.budget).map_err(Some)) {
+        Ok(table) => (table, None),
         Err(why) => (SymbolTable::default(), why.map(|why| format!("{}: not used, {why}", path.display()))),
     }
 }
@@ -71,6 +73,22 @@ fn text(path: &Path, pid: i32) -> Result<Vec<u8>, Option<String>> {
 /// Who a process runs as; root where the kernel keeps its memory from its user.
 fn user_of(process: &str) -> Option<u32> {
     fs::metadata(Path::new("/proc").join(process)).ok().map(|process| process.uid())
+}
+
+/// The table of a text, unless that takes more than is left.
+fn table(text: &[u8], budget: &Budget) -> Result<SymbolTable, String> {
+    let lines = memchr::memchr_iter(b'\n', text).count() + 1;
+    // A list that grows has room for up to twice as many.
+    let size = 2 * (text.len() as u64 + TableBuilder::size(lines));
+    let share = budget.take(size).ok_or_else(|| {
+        format!(
+            "its {lines} lines take {size} bytes, more than is left of {} that all files may take",
+            budget.whole()
+        )
+    })?;
+    let mut table = parse(text);
+    table.shares.push(share);
+    Ok(table)
 }
 
 fn parse(text: &[u8]) -> SymbolTable {

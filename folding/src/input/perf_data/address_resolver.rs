@@ -92,9 +92,9 @@ impl AddressResolver {
         self.places.iter().map(ResolvedAddress::of_key).collect()
     }
 
-    /// Numbers that are kept of places.
-    pub fn size(&self) -> usize {
-        self.places.arena_len()
+    /// How many places there are.
+    pub fn count(&self) -> usize {
+        self.places.len()
     }
 
     /// Adds the places of others; gives the number here of each.

@@ -66,6 +66,11 @@ impl SampleBatch {
         self.pending.len()
     }
 
+    /// Bytes of their chains.
+    pub fn bytes(&self) -> usize {
+        self.chains.len()
+    }
+
     pub fn clear(&mut self) {
         self.pending.clear();
         self.chains.clear();

@@ -118,9 +118,11 @@ impl Chains {
         }
     }
 
-    /// How many numbers the different chains take.
+    /// How many numbers the different chains take, and their places while they are named.
     pub fn numbers(&self) -> usize {
-        self.merged.chains.arena_len() + self.merged.counted.arena_len() + self.addresses.size()
+        const TO_NAME: usize = 8;
+        let places = self.addresses.count() * TO_NAME;
+        self.merged.chains.arena_len() + self.merged.counted.arena_len() + places
     }
 
     /// Adds chains of other samples of the same recording.

@@ -1,5 +1,6 @@
 //! Counters that samples read, and weights that cannot be.
 
+use crate::budget::{Budget, BudgetShare};
 use crate::error::Error;
 use crate::events::selects;
 use crate::intern::IntMap;
@@ -10,18 +11,36 @@ use std::collections::HashMap;
 /// The last value of each counter by thread and id. Where threads inherit an event, each has a counter of its own under the
 /// same id (Linux 6.12).
 #[derive(Default)]
-pub struct Counters(IntMap<i32, HashMap<u64, u64>>);
+pub struct Counters {
+    known: IntMap<i32, HashMap<u64, Counter>>,
+    budget: Budget,
+}
+
+struct Counter {
+    value: u64,
+    _share: BudgetShare,
+}
+
+/// Bytes that a counter takes, and the table of its thread.
+const COUNTER: u64 = 256;
 
 impl Counters {
+    pub fn new(budget: Budget) -> Self {
+        Self { budget, ..Self::default() }
+    }
+
     /// What a counter grew by; what went back is no growth.
     pub fn growth(&mut self, thread: i32, id: u64, value: u64) -> Result<u64, u64> {
-        let before = self.0.entry(thread).or_default().insert(id, value).unwrap_or(0);
+        let budget = &self.budget;
+        let new = || Counter { value: 0, _share: budget.hold(COUNTER) };
+        let counter = self.known.entry(thread).or_default().entry(id).or_insert_with(new);
+        let before = std::mem::replace(&mut counter.value, value);
         value.checked_sub(before).ok_or(before)
     }
 
     /// A thread begins or ends: the next one of its number counts from 0.
     pub fn forget(&mut self, thread: i32) {
-        self.0.remove(&thread);
+        self.known.remove(&thread);
     }
 }
 

@@ -9,7 +9,8 @@ use std::ops::Range;
 
 /// Names every place once, and hands all chains over.
 pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector, threads: usize) {
-    if collector.is_ambiguous() {
+    // Nothing will come of it.
+    if collector.is_ambiguous() || collector.is_full() {
         return;
     }
     collector.cut_copies(chains.cut);

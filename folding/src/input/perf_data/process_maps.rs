@@ -1,16 +1,26 @@
 //! Who ran under which name, and what was mapped where: the state that the records between samples change.
 
 use crate::addresses::{FileOffset, ProcessAddress};
+use crate::budget::{Budget, BudgetShare};
+use crate::error::Error;
 use crate::intern::IntMap;
 use crate::symbols::{DeviceInode, ObjectId, Symbols, UserMapping};
 use perfdata::format::{PROTECTION_EXECUTE, ksymbol, misc};
 use perfdata::reader::bytes::ByteReader;
 use rpds::RedBlackTreeMapSync;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Threads that have ended and are still known: a CPU's event samples a thread for a while after its record of the end.
 const ENDED: usize = 1024;
+
+/// Bytes that a thread or process takes besides its name, and a mapping besides the nodes of its tree that are made anew for it.
+const THREAD: u64 = 192;
+const MAPPING: u64 = 160;
+const NODE: u64 = 64;
+/// Mappings that others may cover besides those that records made: forked processes have theirs without any.
+const COVERED: u64 = 4 << 20;
 
 /// A mapped range of code.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +43,15 @@ impl Map {
 #[derive(Clone)]
 pub struct AddressSpace {
     /// By their starts.
-    maps: RedBlackTreeMapSync<ProcessAddress, Map>,
+    maps: RedBlackTreeMapSync<ProcessAddress, HeldMap>,
     /// Changes whenever the maps do; equal versions mean equal maps.
     pub version: u64,
+}
+
+/// A mapping, and what it takes as long as any version has it.
+struct HeldMap {
+    map: Map,
+    _share: BudgetShare,
 }
 
 impl Default for AddressSpace {
@@ -46,29 +62,37 @@ impl Default for AddressSpace {
 
 impl AddressSpace {
     pub fn find(&self, address: ProcessAddress) -> Option<&Map> {
-        self.maps.range(..=address).next_back().map(|(_, map)| map).filter(|map| address < map.end)
+        self.maps.range(..=address).next_back().map(|(_, held)| &held.map).filter(|map| address < map.end)
     }
 
     /// In the order of their addresses.
     pub fn maps(&self) -> impl ExactSizeIterator<Item = &Map> {
-        self.maps.values()
+        self.maps.values().map(|held| &held.map)
     }
 
-    /// Maps a range; what it covers of older ones goes.
-    fn insert(&mut self, map: Map, version: u64) {
+    /// Maps a range; what it covers of older ones goes. Gives how many of them it covered.
+    fn insert(&mut self, map: Map, version: u64, budget: &Budget) -> u64 {
         self.version = version;
-        while let Some(&old) =
-            self.maps.range(..map.end).next_back().map(|(_, old)| old).filter(|old| old.end > map.start)
-        {
+        let mut covered = 0;
+        let last = |space: &Self| space.maps.range(..map.end).next_back().map(|(_, held)| held.map);
+        while let Some(old) = last(self).filter(|old| old.end > map.start) {
+            covered += 1;
             self.maps.remove_mut(&old.start);
             if old.end > map.end {
-                self.maps.insert_mut(map.end, Map { start: map.end, ..old });
+                self.add(Map { start: map.end, ..old }, budget);
             }
             if old.start < map.start {
-                self.maps.insert_mut(old.start, Map { end: map.start, ..old });
+                self.add(Map { end: map.start, ..old }, budget);
             }
         }
-        self.maps.insert_mut(map.start, map);
+        self.add(map, budget);
+        covered
+    }
+
+    fn add(&mut self, map: Map, budget: &Budget) {
+        let depth = u64::from(self.maps.size().checked_ilog2().unwrap_or(0)) + 1;
+        let share = budget.hold(MAPPING + NODE * depth);
+        self.maps.insert_mut(map.start, HeldMap { map, _share: share });
     }
 
     fn remove(&mut self, start: ProcessAddress, version: u64) {
@@ -80,31 +104,71 @@ impl AddressSpace {
 #[derive(Default)]
 pub struct ProcessMaps {
     pub kernel: AddressSpace,
-    spaces: IntMap<i32, AddressSpace>,
-    comms: IntMap<i32, Arc<[u8]>>,
-    /// The process of each thread that has begun.
-    threads: IntMap<i32, i32>,
+    processes: IntMap<i32, Process>,
+    threads: IntMap<i32, Thread>,
     threads_seen: u64,
-    /// How many threads each process has.
-    alive: IntMap<i32, u32>,
     ended: VecDeque<i32>,
-    /// The inode of each process's pid namespace.
-    pid_namespaces: IntMap<i32, u64>,
     versions: u64,
+    /// How many mappings records made, and covered.
+    made: u64,
+    covered: u64,
+    budget: Budget,
 }
 
+/// A process that was met.
+struct Process {
+    space: Option<AddressSpace>,
+    /// How many threads it has.
+    alive: u32,
+    /// The inode of its pid namespace.
+    pid_namespace: Option<u64>,
+    _share: BudgetShare,
+}
+
+/// A thread that has begun.
+struct Thread {
+    pid: i32,
+    name: Option<ThreadName>,
+    _share: BudgetShare,
+}
+
+/// Forked threads have that of their parent.
+type ThreadName = Arc<(Box<[u8]>, BudgetShare)>;
+
 impl ProcessMaps {
+    pub fn new(budget: Budget) -> Self {
+        Self { budget, ..Self::default() }
+    }
+
+    /// Whether records say more of processes than there is memory for.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.budget.is_exceeded() {
+            return Err(Error::partial(format!(
+                "the recording is damaged, or needs more memory: it has more processes, mappings and names than half of {} bytes \
+                 hold, which is what may be used",
+                self.budget.whole()
+            )));
+        }
+        if self.covered > self.made + COVERED {
+            return Err(Error::partial(
+                "the recording is damaged: its processes replace more mappings than they ever made",
+            ));
+        }
+        Ok(())
+    }
+
     /// The name of a thread; perf's `:TID` where no record names it.
-    pub fn comm(&mut self, tid: i32) -> &[u8] {
-        let unknown = || match tid {
-            0 => Arc::from(&b"swapper"[..]),
-            _ => Arc::from(format!(":{tid}").into_bytes()),
-        };
-        self.comms.entry(tid).or_insert_with(unknown)
+    pub fn comm(&self, tid: i32) -> Cow<'_, [u8]> {
+        let name = self.threads.get(&tid).and_then(|thread| thread.name.as_ref());
+        match (name, tid) {
+            (Some(name), _) => Cow::Borrowed(&name.0),
+            (None, 0) => Cow::Borrowed(b"swapper"),
+            (None, _) => Cow::Owned(format!(":{tid}").into_bytes()),
+        }
     }
 
     pub fn space(&self, pid: i32) -> Option<&AddressSpace> {
-        self.spaces.get(&pid)
+        self.processes.get(&pid)?.space.as_ref()
     }
 
     /// How many threads have begun, before the recording or while it lasted.
@@ -112,26 +176,33 @@ impl ProcessMaps {
         self.threads_seen
     }
 
-    fn begin_thread(&mut self, pid: i32, tid: i32) {
+    fn process(&mut self, pid: i32) -> &mut Process {
+        let budget = &self.budget;
+        let new = || Process { space: None, alive: 0, pid_namespace: None, _share: budget.hold(THREAD) };
+        self.processes.entry(pid).or_insert_with(new)
+    }
+
+    fn begin_thread(&mut self, pid: i32, tid: i32, name: impl FnOnce(&Self) -> Option<ThreadName>) {
         if let Some(at) = self.ended.iter().position(|&ended| ended == tid) {
             self.ended.remove(at);
             self.forget_thread(tid);
         }
-        if self.threads.insert(tid, pid).is_none() {
-            self.threads_seen += 1;
-            *self.alive.entry(pid).or_default() += 1;
+        let name = name(self);
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            (thread.pid, thread.name) = (pid, name);
+            return;
         }
+        self.threads.insert(tid, Thread { pid, name, _share: self.budget.hold(THREAD) });
+        self.threads_seen += 1;
+        self.process(pid).alive += 1;
     }
 
     fn forget_thread(&mut self, tid: i32) {
-        self.comms.remove(&tid);
-        let Some(pid) = self.threads.remove(&tid) else { return };
-        let Some(alive) = self.alive.get_mut(&pid) else { return };
-        *alive -= 1;
-        if *alive == 0 {
-            self.alive.remove(&pid);
-            self.spaces.remove(&pid);
-            self.pid_namespaces.remove(&pid);
+        let Some(Thread { pid, .. }) = self.threads.remove(&tid) else { return };
+        let Some(process) = self.processes.get_mut(&pid).filter(|process| process.alive > 0) else { return };
+        process.alive -= 1;
+        if process.alive == 0 {
+            self.processes.remove(&pid);
         }
     }
 
@@ -153,7 +224,7 @@ impl ProcessMaps {
         let (pid, _tid, count) = (at.i32()?, at.i32()?, at.u64()?);
         if count > PID_NAMESPACE {
             at.words(2 * PID_NAMESPACE + 1)?;
-            self.pid_namespaces.insert(pid, at.u64()?);
+            self.process(pid).pid_namespace = Some(at.u64()?);
         }
         Some(())
     }
@@ -166,11 +237,12 @@ impl ProcessMaps {
     pub fn comm_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
         let mut at = ByteReader(body);
         let (pid, tid) = (at.i32()?, at.i32()?);
-        self.begin_thread(pid, tid);
-        self.comms.insert(tid, Arc::from(at.text()));
+        let text = at.text();
+        let named = |this: &Self| Arc::new((text.into(), this.budget.hold(THREAD + text.len() as u64)));
+        self.begin_thread(pid, tid, |this| Some(named(this)));
         if misc & misc::COMM_EXEC != 0 {
             // What was mapped before the exec is no longer there.
-            self.spaces.remove(&pid);
+            self.process(pid).space = None;
         }
         Some(())
     }
@@ -178,16 +250,10 @@ impl ProcessMaps {
     pub fn fork_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
         let mut at = ByteReader(body);
         let (pid, parent_pid, tid, parent_tid) = (at.i32()?, at.i32()?, at.i32()?, at.i32()?);
-        self.begin_thread(pid, tid);
-        match self.comms.get(&parent_tid).cloned() {
-            Some(comm) => self.comms.insert(tid, comm),
-            None => self.comms.remove(&tid),
-        };
+        self.begin_thread(pid, tid, |this| this.threads.get(&parent_tid)?.name.clone());
         if pid != parent_pid && misc & misc::FORK_EXEC == 0 {
-            match self.spaces.get(&parent_pid).cloned() {
-                Some(space) => self.spaces.insert(pid, space),
-                None => self.spaces.remove(&pid),
-            };
+            let of_parent = self.space(parent_pid).cloned();
+            self.process(pid).space = of_parent;
         }
         Some(())
     }
@@ -227,7 +293,7 @@ impl ProcessMaps {
         };
         if misc & misc::CPU_MODE == misc::KERNEL {
             let object = symbols.kernel_object(path, build_id, start, offset);
-            self.kernel.insert(map(0, object), version);
+            self.map_kernel(map(0, object), version);
             return Some(());
         }
         let (object, absolute) = symbols.user_object(&UserMapping {
@@ -235,11 +301,19 @@ impl ProcessMaps {
             build_id,
             file,
             pid,
-            pid_namespace: self.pid_namespaces.get(&pid).copied(),
+            pid_namespace: self.processes.get(&pid).and_then(|process| process.pid_namespace),
         });
         let file_bias = if absolute { 0 } else { offset.wrapping_sub(start) };
-        self.spaces.entry(pid).or_default().insert(map(file_bias, object), version);
+        let budget = self.budget.clone();
+        let space = self.process(pid).space.get_or_insert_default();
+        self.covered += space.insert(map(file_bias, object), version, &budget);
+        self.made += 1;
         Some(())
+    }
+
+    fn map_kernel(&mut self, map: Map, version: u64) {
+        self.covered += self.kernel.insert(map, version, &self.budget);
+        self.made += 1;
     }
 
     /// Code that the kernel made at run time, BPF programs above all.
@@ -253,7 +327,7 @@ impl ProcessMaps {
         }
         let end = start.0.checked_add(len.into()).map(ProcessAddress).filter(|&end| end > start)?;
         let object = symbols.named_object(at.text());
-        self.kernel.insert(Map { start, end, file_bias: 0, object }, version);
+        self.map_kernel(Map { start, end, file_bias: 0, object }, version);
         Some(())
     }
 }
@@ -306,7 +380,7 @@ mod tests {
     fn a_map_covers_the_older_ones() {
         let mut space = AddressSpace::default();
         for (version, (start, end)) in [(0, 100), (200, 300), (50, 250), (60, 70)].into_iter().enumerate() {
-            space.insert(map(start, end), version as u64 + 1);
+            space.insert(map(start, end), version as u64 + 1, &Budget::new(1 << 20));
         }
         let at = |address| space.find(ProcessAddress(address)).map(|map| map.object.0);
         assert_eq!([at(0), at(49), at(50), at(60), at(69), at(70)], [0, 0, 50, 60, 60, 50].map(Some));
@@ -322,7 +396,7 @@ mod tests {
         let begin = |processes: &mut ProcessMaps, pid, tid| {
             processes.fork_record(0, &record([pid, 1, tid, 1])).unwrap();
             processes.comm_record(0, &[&record([pid, tid, 0, 0])[..8], &b"t\0"[..]].concat()).unwrap();
-            processes.spaces.entry(pid).or_default();
+            processes.process(pid).space.get_or_insert_default();
         };
         let end = |processes: &mut ProcessMaps, pid, tid| {
             processes.exit_record(&record([pid, 1, tid, 1])).unwrap();
@@ -333,7 +407,7 @@ mod tests {
         begin(&mut processes, 20, 20);
         end(&mut processes, 10, 10);
         end(&mut processes, 20, 20);
-        assert_eq!(processes.comm(10), b"t", "what is sampled while it ends has its name");
+        assert_eq!(processes.comm(10), &b"t"[..], "what is sampled while it ends has its name");
         begin(&mut processes, 10, 20);
         assert!(processes.space(20).is_none());
         for pid in 1000..1000 + 5 * ENDED as i32 {
@@ -341,8 +415,8 @@ mod tests {
             end(&mut processes, pid, pid);
         }
         assert!(processes.space(10).is_some(), "two of its threads live");
-        assert_eq!(processes.comm(10), b":10");
-        assert_eq!((processes.spaces.len(), processes.threads.len()), (ENDED + 1, ENDED + 2));
+        assert_eq!(processes.comm(10), &b":10"[..]);
+        assert_eq!((processes.processes.len(), processes.threads.len()), (ENDED + 1, ENDED + 2));
         assert_eq!(processes.threads_seen(), 4 + 5 * ENDED as u64);
     }
 }

@@ -14,10 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Contexts that are kept; a machine that starts thousands of processes has new ones all the time.
 const CONTEXTS: usize = 1 << 16;
+/// Mappings in the spaces that are kept for them, which processes may have replaced since.
+const MAPPINGS: usize = 1 << 21;
 /// Samples that are counted at once where they were taken, while their chains are at hand.
 const BATCH_HERE: usize = 32;
 /// Samples in a batch for the helper: fewer are not worth the synchronisation.
 const BATCH_FOR_HELPER: usize = 1024;
+/// Bytes of chains in a batch, however few.
+const BATCH_BYTES: usize = 1 << 20;
 /// Batches that wait for the other thread.
 const AHEAD: usize = 2;
 /// Numbers of different chains after which they should be named and forgotten.
@@ -32,6 +36,9 @@ pub struct SampleBatcher {
     batch: SampleBatch,
     /// The numbers of spaces, by the versions of the kernel's and the user's.
     spaces: HashMap<(u64, u64), u32>,
+    /// How many mappings these have, and the version of the kernel's that was counted last.
+    mappings: usize,
+    kernel: u64,
     contexts: Vec<ChainContext>,
     known: HashMap<(u32, Option<u64>, u32), u32>,
     /// Numbers that the chains took when that was last looked at.
@@ -49,18 +56,21 @@ impl SampleBatcher {
 
     /// The number of a context; and whether all numbers given before are void.
     pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: CodeMaps) -> (u32, bool) {
-        let renumbered = self.contexts.len() >= CONTEXTS;
+        let renumbered = self.contexts.len() >= CONTEXTS || self.mappings >= MAPPINGS;
         if renumbered {
             self.finish();
             lock(&self.chains).forget_contexts();
             self.contexts.clear();
             self.known.clear();
             self.spaces.clear();
+            self.mappings = 0;
         }
-        let Self { chains, contexts, known, spaces, .. } = self;
+        let Self { chains, contexts, known, spaces, mappings, kernel, .. } = self;
         let next = spaces.len() as u32;
         let versions = (mapped.kernel.version, mapped.user.version);
         let spaces = *spaces.entry(versions).or_insert_with(|| {
+            let of_kernel = std::mem::replace(kernel, mapped.kernel.version) != *kernel;
+            *mappings += mapped.user.maps().len() + if of_kernel { mapped.kernel.maps().len() } else { 0 };
             lock(chains).add_spaces(mapped);
             next
         });
@@ -82,7 +92,8 @@ impl SampleBatcher {
     #[inline]
     pub fn take(&mut self, context: u32, chain: &[u8], sample: SampleWeight) {
         self.batch.take(context, chain, sample);
-        if self.batch.len() >= if self.with_helper { BATCH_FOR_HELPER } else { BATCH_HERE } {
+        let most = if self.with_helper { BATCH_FOR_HELPER } else { BATCH_HERE };
+        if self.batch.len() >= most || self.batch.bytes() >= BATCH_BYTES {
             self.dispatch();
         }
     }

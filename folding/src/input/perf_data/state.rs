@@ -46,10 +46,11 @@ impl Lost {
 
 impl State {
     pub fn new(symbols: symbols::SymbolOptions, threads: usize) -> Self {
+        let budget = symbols.budget.clone();
         Self {
             events: EventIds::default(),
             tracker: Tracker::new(symbols, threads),
-            counters: Counters::default(),
+            counters: Counters::new(budget),
             limits: WeightLimits::default(),
             cpus: 0,
             deferred: DeferredSamples::default(),
@@ -109,9 +110,9 @@ impl State {
             _ => Some(()),
         };
         if understood.is_none() {
-            collector.dropped(format!("a record of kind {kind}, {} bytes", body.len()).as_bytes());
+            collector.broken_record(kind, body.len());
         }
-        Ok(())
+        processes.check()
     }
 
     fn sample(&mut self, misc: u16, body: Body, collector: &mut Collector) -> Result<(), Error> {
@@ -145,9 +146,8 @@ impl State {
         let thread = sample.tid.filter(|_| attr.inherit).unwrap_or(-1);
         let mut shares = Vec::new();
         for (id, value) in values.iter() {
-            let growth = counters.growth(thread, id, value);
             let Some(event) = events.of_id(id) else { continue };
-            match growth {
+            match counters.growth(thread, id, value) {
                 Ok(0) => {}
                 Ok(growth) => {
                     limits.count(event, Some(growth));
@@ -167,7 +167,7 @@ impl State {
         for (event, period) in shares {
             tracker.count(events, event, misc, &SampleRecord { period, ..sample }, body, collector)?;
         }
-        Ok(())
+        tracker.processes.check()
     }
 
     /// The user's side of a sample's chain will follow.

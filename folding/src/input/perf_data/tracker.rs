@@ -59,7 +59,7 @@ struct ParsedSample<'a> {
 impl Tracker {
     pub fn new(symbols: symbols::SymbolOptions, threads: usize) -> Self {
         Self {
-            processes: ProcessMaps::default(),
+            processes: ProcessMaps::new(symbols.budget.clone()),
             symbols: Symbols::new(symbols),
             no_space: AddressSpace::default(),
             threads,
@@ -145,7 +145,7 @@ impl Tracker {
     ) -> Result<Option<u32>, Error> {
         let WeighedSample { sample, attr, .. } = weighed_sample;
         let head = SampleHead {
-            comm: self.processes.comm(sample.tid.unwrap_or(-1)),
+            comm: &self.processes.comm(sample.tid.unwrap_or(-1)),
             pid: sample.pid.map(i64::from),
             tid: sample.tid.map(i64::from),
             event: &attr.name,
