@@ -108,9 +108,9 @@ struct SliceColumns {
 
 /// What an artifact is made of.
 pub struct ArtifactParts<'a> {
-    /// Stacks separated by object and thread (`Options::objects`).
+    /// Stacks separated by object and thread (`StackDetail::Objects`).
     pub profile: &'a Profile,
-    /// The same by the names of their frames alone, and the number there of each ([`Profile::plain_numbered`]).
+    /// The same by the names of their frames alone, and the number there of each ([`Profile::plain`]).
     pub plain: (&'a Profile, &'a [u32]),
     /// Names of frames that say what a thread was doing: the innermost one of a stack becomes its state and is no
     /// frame. What is below it (the frames of a waker) decides no category.
@@ -343,19 +343,19 @@ impl ArtifactTables {
 /// Different things in their order, and the place of each.
 struct SortedTable<T> {
     sorted: Vec<T>,
-    classifications: HashMap<T, u32>,
+    index: HashMap<T, u32>,
 }
 
 impl<T: Copy + Eq + Hash + Ord> SortedTable<T> {
     fn new(all: impl Iterator<Item = T>) -> Self {
         let mut sorted: Vec<T> = all.collect::<HashSet<T>>().into_iter().collect();
         sorted.sort_unstable();
-        let classifications = sorted.iter().zip(0..).map(|(&one, place)| (one, place)).collect();
-        Self { sorted, classifications }
+        let index = sorted.iter().copied().zip(0..).collect();
+        Self { sorted, index }
     }
 
     fn of(&self, one: T) -> u32 {
-        self.classifications[&one]
+        self.index[&one]
     }
 }
 

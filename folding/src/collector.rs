@@ -19,10 +19,10 @@ use crate::weights::SampleWeight;
 use commands::LastComm;
 use filters::no_time;
 
-pub use crate::samples::{ChainSamples, SampleHead};
+pub use crate::weights::{ChainSamples, SampleHead};
 pub use frames::{FrameRef, RawFrame};
 
-pub use crate::options::{Label, Options, Weight, Window};
+pub use crate::options::{Label, Options, StackDetail, Weight, Window};
 
 /// The kernel cuts call chains at this many frames by default (`perf_event_max_stack`), and perf script copied stacks.
 const TEXT_CHAIN_LIMIT: usize = 127;
@@ -89,10 +89,15 @@ impl Collector {
         Ok(Some(ChainSamples { comm, slice, totals: weight.into() }))
     }
 
-    /// Adds samples like ones that passed the filters before, without opening each.
-    pub fn count_passed(&mut self, samples: &EventTotals) {
-        let wanted = self.options.event.as_deref();
-        self.events.find(&samples.raw, wanted, self.part).0.absorb(samples);
+    /// The number of the event of the sample that was opened last.
+    pub fn last_event(&self) -> usize {
+        self.events.last()
+    }
+
+    /// Counts a sample that need not be opened: it is like one that was, whose event has this number.
+    #[inline]
+    pub fn count_another(&mut self, event: usize, weight: SampleWeight) {
+        self.events.count(event, weight);
     }
 
     /// Whether several events are to be folded, so that nothing will come of it.

@@ -28,7 +28,7 @@ pub struct EventTotals {
 }
 
 impl EventTotals {
-    pub fn new(raw: &[u8], selected: bool, first_seen: (u64, usize)) -> Self {
+    fn new(raw: &[u8], selected: bool, first_seen: (u64, usize)) -> Self {
         let name =
             if raw.is_empty() { "[unknown]".into() } else { String::from_utf8_lossy(raw).into_owned() };
         Self { name, raw: raw.to_vec(), selected, tally: Tally::default(), without_period: 0, first_seen }
@@ -39,7 +39,7 @@ impl EventTotals {
         self.without_period += u64::from(sample.weight.is_none());
     }
 
-    pub fn absorb(&mut self, other: &Self) {
+    fn absorb(&mut self, other: &Self) {
         self.tally = self.tally.plus(other.tally);
         self.without_period += other.without_period;
         self.first_seen = self.first_seen.min(other.first_seen);
@@ -70,6 +70,18 @@ impl Events {
             });
         }
         (&mut self.totals[self.last], new)
+    }
+
+    /// The number of the event that was found last.
+    pub fn last(&self) -> usize {
+        self.last
+    }
+
+    #[inline]
+    pub fn count(&mut self, event: usize, sample: SampleWeight) {
+        if let Some(totals) = self.totals.get_mut(event) {
+            totals.count(sample);
+        }
     }
 
     /// How many of them are to be folded; more than one is refused at the end.

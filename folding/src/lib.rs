@@ -1,14 +1,15 @@
 //! Folds profiler samples into weighted stacks, and weighted stacks into categories.
 //!
 //! ```text
-//! perf script text ─┐                                   ┌──> folded text
+//! perf.data ────────┐
+//! perf script text ─┤                                   ┌──> folded text
 //! folded text ──────┼─ input::Source ──> Collector ─────┼──> pprof
-//! pprof, callgrind ─┘                    └──> Stats     ├──> categories
-//!                                                       └──> diff
+//! pprof, callgrind ─┘                    └──> Stats     ├──> artifact (--profile) ──> frame_request (diff)
+//!                                                       └──> categories
 //! ```
 //!
-//! Everything is bytes: symbols, commands and paths need not be UTF-8. Memory grows with the number of
-//! different stacks, never with the number of samples.
+//! Everything is bytes: symbols, commands and paths need not be UTF-8. Memory grows with the number of different stacks, processes
+//! and mappings; what waits for its turn, or for the user's side of its chain, is bounded.
 
 #![forbid(unsafe_code)]
 
@@ -17,9 +18,6 @@ pub mod categories;
 pub mod check;
 pub mod cli;
 pub mod collector;
-pub mod columns;
-pub mod diff;
-pub mod diff_report;
 pub mod error;
 pub mod events;
 pub mod frame;
@@ -28,11 +26,9 @@ pub mod input;
 pub mod intervals;
 pub mod locations;
 pub mod options;
-pub mod output;
 pub mod pprof;
 pub mod profile;
 pub mod roots;
-pub mod samples;
 pub mod slices;
 pub mod stacks;
 pub mod stats;

@@ -71,6 +71,37 @@ pub fn nanoseconds(seconds: &[u8]) -> Option<u64> {
     })
 }
 
+/// What is kept of stacks beside the names of their frames, which are all that folded text has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StackDetail {
+    #[default]
+    Names,
+    /// Frames differ by their objects, by what is inlined, and by address where the input is a recording; commands by thread.
+    Addresses,
+    /// The same without addresses.
+    Objects,
+    /// The stacks of a recording are kept twice: by name, and by the places of their instructions, with threads. Not for
+    /// options that cut stacks.
+    Sites,
+    /// `Objects` in place of the names, and `Sites`.
+    ObjectsAndSites,
+}
+
+impl StackDetail {
+    /// Whether frames and commands of one name may differ.
+    pub fn has_origins(self) -> bool {
+        self != Self::Names
+    }
+
+    pub fn has_objects(self) -> bool {
+        matches!(self, Self::Objects | Self::ObjectsAndSites)
+    }
+
+    pub fn has_sites(self) -> bool {
+        matches!(self, Self::Sites | Self::ObjectsAndSites)
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The only event to fold; needed when the input holds several.
@@ -108,13 +139,8 @@ pub struct Options {
     pub addrs: bool,
     /// Put the object in front of every symbol.
     pub dso: bool,
-    /// Keep what folded text has no place for: objects, threads, which frames are inlined.
-    pub origins: bool,
-    /// Stacks differ by the objects of their frames and by thread as well, though not by address; for `origins`.
-    pub objects: bool,
-    /// Keep, besides, the stacks of a recording by the places of their instructions, with threads; frames' names have
-    /// no origins then, unless `objects` asks for them. Not for options that cut stacks.
-    pub located: bool,
+    /// What to keep beside the names of frames.
+    pub detail: StackDetail,
     /// Functions inlined into others become no frames; for inputs that would have to find them out.
     pub no_inlines: bool,
 }

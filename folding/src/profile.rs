@@ -4,9 +4,11 @@ use crate::error::Error;
 use crate::frame::Frame;
 use crate::intern::Interner;
 use crate::locations::Locations;
+use crate::options::StackDetail;
 use crate::stacks::Stacks;
 use crate::weights::Tally;
 use std::collections::HashMap;
+use std::io::{self, Write};
 
 /// Bytes that a frame takes with its place in the tables.
 const FRAME: usize = 128;
@@ -99,16 +101,21 @@ impl Profile {
         (0..other.stacks() as u32).map(add).collect()
     }
 
-    /// The same stacks as folded text shows them: frames without their origins.
-    pub fn plain(&self) -> Self {
-        self.plain_numbered().0
-    }
-
-    /// The same, and the number there of each stack here.
-    pub fn plain_numbered(&self) -> (Self, Vec<u32>) {
+    /// The same stacks as folded text shows them: frames without their origins. And the number there of each stack here.
+    pub fn plain(&self) -> (Self, Vec<u32>) {
         let mut plain = Self::default();
         let numbers = plain.absorb_as(self, |frame| Frame::named(frame.name));
         (plain, numbers)
+    }
+
+    /// The same, where frames have origins.
+    pub fn by_name(&self, detail: StackDetail) -> Option<(Self, Vec<u32>)> {
+        let by_name = match detail {
+            StackDetail::Names => true,
+            StackDetail::Sites => !self.located.is_empty(),
+            StackDetail::Addresses | StackDetail::Objects | StackDetail::ObjectsAndSites => false,
+        };
+        (!by_name).then(|| self.plain())
     }
 
     /// What the stack holds, if it was seen.
@@ -188,6 +195,25 @@ impl Profile {
             text.extend_from_slice(self.name(frame));
         }
     }
+}
+
+/// Writes `comm;root;...;leaf NUMBER`, one line a stack, in the order of [`Profile::sorted`].
+pub fn write_folded(
+    profile: &Profile,
+    out: &mut dyn Write,
+    number: impl Fn(Tally) -> u128,
+) -> io::Result<()> {
+    let mut text = Vec::with_capacity(1 << 16);
+    for stack in profile.sorted() {
+        profile.write_stack(stack, &mut text);
+        writeln!(text, " {}", number(profile.tally(stack)))?;
+        if text.len() > 1 << 15 {
+            out.write_all(&text)?;
+            text.clear();
+        }
+    }
+    out.write_all(&text)?;
+    out.flush()
 }
 
 #[cfg(test)]

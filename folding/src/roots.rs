@@ -4,7 +4,7 @@
 //! the kernel's limit on frames. The rule:
 //!
 //! - a chain with at least one user frame is complete if threads begin in the function of its outermost frame: that is
-//!   said by the unwind tables of the file (`symbolize::unwind::begins_thread`), because the C libraries of many
+//!   said by the unwind tables of the file (`symbolize::unwind::ThreadStarts`), because the C libraries of many
 //!   distributions have no names for it. Where there are none (text, code made at run time, Go), it is one of the
 //!   names under which the C library, the dynamic linker or a language's run time starts a thread ([`USER`]);
 //! - a chain of kernel frames only is complete if its outermost frame is a kernel thread's start, a system

@@ -238,15 +238,6 @@ impl Stats {
     pub fn is_whole(&self) -> bool {
         self.losses().is_empty()
     }
-
-    /// What weights have to have in common to be added or compared; [`UNSTATED`] if the input does not say.
-    pub fn event_and_unit(&self) -> String {
-        if self.unit == UNSTATED {
-            return UNSTATED.to_owned();
-        }
-        let event = self.event.as_deref().unwrap_or("event not stated");
-        format!("{event} ({})", self.unit)
-    }
 }
 
 /// The unit of an event's period.

@@ -1,4 +1,4 @@
-//! What samples weigh: one as it was recorded, several together, and what the statistics tell of several.
+//! Samples on their way into a profile: who took one, what it weighs, and what several weigh together.
 
 use crate::options::Weight;
 use serde::Serialize;
@@ -92,4 +92,26 @@ impl From<SampleWeight> for SampleTotals {
         totals.add(sample);
         totals
     }
+}
+
+/// The head of one sample.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SampleHead<'a> {
+    pub comm: &'a [u8],
+    pub pid: Option<i64>,
+    pub tid: Option<i64>,
+    pub event: &'a [u8],
+    pub period: Option<u64>,
+    /// Nanoseconds of the trace's clock.
+    pub time: Option<u64>,
+}
+
+/// Samples of one command, one slice of time and one chain, or one whose chain is still to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct ChainSamples {
+    /// The number of the command frame.
+    pub comm: u32,
+    /// The slice of time they fall into, if slices are wanted.
+    pub slice: Option<u64>,
+    pub totals: SampleTotals,
 }

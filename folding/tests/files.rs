@@ -37,11 +37,6 @@ fn an_output_is_never_written_over_an_input() {
         &[hard, "-o", input],
         &["fold", input, "--stats", input],
         &[input, "--format", "pprof", "--pprof", input],
-        &["merge", other, input, "-o", input],
-        &["merge", other, input, "--stats", link],
-        &["diff", other, input, "-o", other],
-        &["diff", other, input, "-o", input],
-        &["stats", input, "-o", input],
         &["categories", input, "-o", input],
         &["categories", other, "--counts", input, "-o", input],
         &["categories", other, "--rules", input, "-o", input],
@@ -76,7 +71,6 @@ fn two_outputs_of_one_name_are_refused() {
         &[input, "-o", name, "--stats", name][..],
         &[input, "-o", name, "--counts", link],
         &[input, "-o", "/dev/null", "--pprof", link, "--slices", name],
-        &["merge", input, "-o", link, "--stats", name],
     ] {
         let (code, said) = told(args, b"");
         assert!(code == 2 && said.contains("are the same file"), "{args:?}: {said}");

@@ -18,7 +18,6 @@ mod intervals;
 mod kernel;
 mod kinds;
 mod limits;
-mod merge_diff;
 mod parts;
 mod perf_data;
 mod pprof;

@@ -2,7 +2,7 @@
 
 use crate::common::{Files, capture, code, printed, read, stackfold, text, told, written};
 use proptest::prelude::*;
-use stackfold::collector::{Collector, Options};
+use stackfold::collector::{Collector, Options, StackDetail};
 use stackfold::input::Source;
 use stackfold::pprof::{Pprof, write_pprof};
 use std::sync::LazyLock;
@@ -90,7 +90,8 @@ fn what_is_no_pprof_is_refused() {
 
 /// A pprof, unpacked.
 static PPROF: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let options = Options { event: Some("cpu-clock".to_owned()), origins: true, ..Options::default() };
+    let options =
+        Options { event: Some("cpu-clock".to_owned()), detail: StackDetail::Addresses, ..Options::default() };
     let (profile, stats) = read(&capture("two_events.txt"), options).expect("folded");
     let (mut packed, mut bytes) = (Vec::new(), Vec::new());
     write_pprof(&profile, &stats, 1, &mut packed).expect("memory");
@@ -101,7 +102,7 @@ static PPROF: LazyLock<Vec<u8>> = LazyLock::new(|| {
 proptest! {
     #[test]
     fn damaged_pprof_is_read_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-        let options = Options { event: Some("cpu-clock".to_owned()), origins: true, ..Options::default() };
+        let options = Options { event: Some("cpu-clock".to_owned()), detail: StackDetail::Addresses, ..Options::default() };
         let mut bytes = PPROF.clone();
         let at = at.index(bytes.len());
         bytes[at] = byte;
@@ -109,7 +110,7 @@ proptest! {
         if Pprof.read(&mut &bytes[..], &mut collector).is_ok() {
             let (profile, stats) = collector.finish().expect("one event");
             prop_assert_eq!(profile.total().weight, stats.weight);
-            written(&profile.plain());
+            written(&profile.plain().0);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{fold, pieces, read, text, written};
 use proptest::prelude::*;
-use stackfold::collector::{Collector, Options, Weight};
+use stackfold::collector::{Collector, Options, StackDetail, Weight};
 use stackfold::error::Error;
 use stackfold::input::{folded, parallel};
 use stackfold::profile::Profile;
@@ -128,9 +128,7 @@ fn options() -> impl Strategy<Value = Options> {
                 symfs: None,
                 addrs,
                 dso,
-                origins,
-                objects: origins,
-                located: false,
+                detail: if origins { StackDetail::Objects } else { StackDetail::Names },
                 no_inlines: false,
                 event: None,
                 label: Label::Comm,

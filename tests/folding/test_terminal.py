@@ -55,7 +55,6 @@ def controls(printed: bytes) -> set[str]:
     [
         [],
         ["-q", "--all-annotations"],
-        ["stats"],
         ["--comm", "no\x1b[31mbody"],
         ["--from", "no\x1b[31mframe"],
         ["--event", "no\x1b[31mevent"],
@@ -74,17 +73,12 @@ def test_a_terminal_gets_no_control_characters(arguments: list[str]) -> None:
     assert code == 2 and b"\\u001b[31mcycles" in got and controls(got) == set(), got
 
 
-def test_folded_text_and_tables_on_a_terminal_have_names_written_out(tmp_path: Path) -> None:
-    before = tmp_path / "before.folded"
-    before.write_bytes(b"t;f 9\n")
+def test_folded_text_and_tables_on_a_terminal_have_names_written_out() -> None:
     for arguments in (
         ["-q"],
         ["categories"],
         ["categories", "--format", "stacks"],
         ["categories", "--format", "tsv"],
-        ["diff", before, "-", "--format", "table"],
-        ["diff", before, "-"],
-        ["merge", "-q", "-"],
     ):
         code, got = on_terminal(*arguments, stdin=FOLDED.replace(b"t;", b"t;rocksdb::"))
         assert code == 0 and controls(got) <= {"\t"}, got
@@ -100,10 +94,9 @@ def test_json_stays_json_on_a_terminal() -> None:
 
 def test_pipes_and_files_get_data_as_it_is(tmp_path: Path) -> None:
     out = tmp_path / "out.folded"
-    for arguments in (["-q"], ["merge", "-q", "-"]):
-        assert run(*arguments, stdin=FOLDED).stdout == FOLDED
-        assert run(*arguments, "-o", out, stdin=FOLDED).returncode == 0
-        assert out.read_bytes() == FOLDED
+    assert run("-q", stdin=FOLDED).stdout == FOLDED
+    assert run("-q", "-o", out, stdin=FOLDED).returncode == 0
+    assert out.read_bytes() == FOLDED
     stacks = run("categories", "--format", "stacks", stdin=FOLDED).stdout
     assert stacks == b"other\t-1\t0\t7\t" + STACK + b"\n"
     # A table is no data: nobody wants its names to act on the terminal they are looked at later.

@@ -1,6 +1,7 @@
 //! The kernel's functions and their addresses: for call chains made of text (`/proc/TID/stack`), and for what an
 //! address says before it is symbolised (a lock, an interrupt, a tracer's own frame).
 
+use crate::kallsyms::{self, Function};
 use perfdata::writer::KernelCode;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -33,27 +34,22 @@ impl Kernel {
         kernel
     }
 
-    /// Lines of `address type name [module]`.
-    fn take(&mut self, kallsyms: &[u8]) {
+    fn take(&mut self, text: &[u8]) {
         // A hundred thousand lines, of some 45 bytes.
-        let lines = kallsyms.len() / 40;
+        let lines = text.len() / 40;
         self.addresses.reserve(lines);
         self.functions.reserve(lines);
-        self.names.reserve(kallsyms.len() / 2);
-        for line in kallsyms.split(|&byte| byte == b'\n') {
-            let mut fields = line.split(|&byte| byte == b' ' || byte == b'\t');
-            let (Some(address), Some(kind), Some(name)) = (fields.next(), fields.next(), fields.next())
-            else {
-                continue;
-            };
-            let Some(address) = hexadecimal(address).filter(|&address| address != 0) else { continue };
-            match name {
-                b"_text" => self.text.0 = address,
-                b"_etext" => self.text.1 = address,
+        self.names.reserve(text.len() / 2);
+        // This one is not a function's everywhere.
+        if let Some(name) = memchr::memmem::find(text, b" _etext\n") {
+            let line = memchr::memrchr(b'\n', &text[..name]).map_or(0, |end| end + 1);
+            self.text.1 = kallsyms::address_at(text, line);
+        }
+        for (_, Function { address, name, .. }) in kallsyms::functions(text) {
+            match (address, name) {
+                (0, _) => continue,
+                (_, b"_text") => self.text.0 = address,
                 _ => {}
-            }
-            if !matches!(kind, b"t" | b"T" | b"w" | b"W") {
-                continue;
             }
             self.addresses.entry(self.hasher.hash_one(name)).or_insert(address);
             let start = self.names.len() as u32;
@@ -91,11 +87,6 @@ impl<'a> From<&'a Kernel> for KernelCode<'a> {
             release: &kernel.release,
         }
     }
-}
-
-fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    let digits = digits.iter().map(|&digit| char::from(digit).to_digit(16));
-    digits.map(|digit| digit.map(u64::from)).try_fold(0, |number: u64, digit| Some(number << 4 | digit?))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod kallsyms;
 pub mod kernel;
 pub mod modules;
 pub mod parse;

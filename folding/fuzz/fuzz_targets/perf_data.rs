@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stackfold::collector::{Collector, Label, Options, Weight};
+use stackfold::collector::{Collector, Label, Options, StackDetail, Weight};
 use stackfold::error::Error;
 use stackfold::input::{PerfData, Source};
-use stackfold::output::write_folded;
+use stackfold::profile::write_folded;
 use stackfold::pprof::write_pprof;
 use stackfold::symbols;
 use std::io::Cursor;
@@ -37,7 +37,7 @@ fn told(collector: Result<Collector, Error>) -> Result<(Vec<u8>, String), String
     assert_eq!(profile.total().samples, stats.samples);
     assert!(stats.incomplete_weight <= stats.weight && stats.unresolved_weight <= stats.weight);
     let mut out = Vec::new();
-    write_folded(&profile.plain(), &mut out, |tally| tally.weight).expect("memory");
+    write_folded(&profile.plain().0, &mut out, |tally| tally.weight).expect("memory");
     // Weights may be more than pprof has numbers for.
     let _ = write_pprof(&profile, &stats, 1, &mut Vec::new());
     Ok((out, serde_json::to_string(&stats).expect("JSON") + &stats.summary()))
@@ -52,8 +52,11 @@ fuzz_target!(|data: &[u8]| {
         event: flag(2).then(|| "cpu-clock".to_owned()),
         kernel: true,
         addrs: flag(3),
-        origins: flag(4),
-        located: flag(4) && flag(3),
+        detail: match (flag(4), flag(3)) {
+            (false, _) => StackDetail::Names,
+            (true, false) => StackDetail::Addresses,
+            (true, true) => StackDetail::Sites,
+        },
         ..Options::default()
     };
     let piped = flag(5);

@@ -4,11 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stackfold::collector::{Collector, Label, Options, Weight};
+use stackfold::collector::{Collector, Label, Options, StackDetail, Weight};
 use stackfold::error::Error;
 use stackfold::input::{PerfScript, Source, parallel};
 use stackfold::names::Tidy;
-use stackfold::output::write_folded;
+use stackfold::profile::write_folded;
 
 fn told(collector: Result<Collector, Error>) -> Result<(Vec<u8>, String), String> {
     let (profile, stats) = collector.and_then(Collector::finish).map_err(|error| error.to_string())?;
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
         kernel: true,
         addrs: flag(5),
         dso: flag(6),
-        origins: flag(7),
+        detail: if flag(7) { StackDetail::Addresses } else { StackDetail::Names },
         ..Options::default()
     };
     let mut collector = Collector::new(options.clone());

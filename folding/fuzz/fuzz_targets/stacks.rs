@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stackfold::collector::{Collector, Options};
+use stackfold::collector::{Collector, Options, StackDetail};
 use stackfold::input::{Callgrind, Folded, Source};
-use stackfold::output::write_folded;
+use stackfold::profile::write_folded;
 use stackfold::pprof::{Pprof, write_pprof};
 use stackfold::profile::Profile;
 use stackfold::stats::Stats;
@@ -21,7 +21,7 @@ fn read(source: &mut dyn Source, bytes: &[u8], options: &Options) -> Option<(Pro
 
 fn folded(profile: &Profile) -> Vec<u8> {
     let mut out = Vec::new();
-    write_folded(&profile.plain(), &mut out, |tally| tally.weight).expect("memory");
+    write_folded(&profile.plain().0, &mut out, |tally| tally.weight).expect("memory");
     out
 }
 
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
         max_depth: flag(3).then_some(2),
         kernel: flag(4),
         inlines: flag(5),
-        origins: !flag(6),
+        detail: if flag(6) { StackDetail::Names } else { StackDetail::Addresses },
         ..Options::default()
     };
     let source: &mut dyn Source = match (flag(0), flag(7)) {
@@ -46,10 +46,10 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(folded(&profile).is_empty(), profile.stacks() == 0);
     // What is written as pprof is read with its origins. Weights may be more than pprof has numbers for.
     let mut pprof = Vec::new();
-    if !options.origins || write_pprof(&profile, &stats, 1, &mut pprof).is_err() {
+    if !options.detail.has_origins() || write_pprof(&profile, &stats, 1, &mut pprof).is_err() {
         return;
     }
-    let plain = Options { origins: true, ..Options::default() };
+    let plain = Options { detail: StackDetail::Addresses, ..Options::default() };
     let again = |pprof: &[u8]| {
         let (back, _) = read(&mut Pprof, pprof, &plain).expect("our own pprof");
         assert_eq!(back.total().weight, profile.total().weight);

@@ -85,7 +85,9 @@ pub fn run(args: &CategoriesArgs) -> Result<u8, Error> {
     }
     if let CategoriesFormat::Stacks = args.format {
         let classifications = classifications(&rules, view, &profile);
-        write_output(args.output.as_ref(), |out| table::write_stacks(view, &profile, &classifications, out))?;
+        write_output(args.output.as_deref(), |out| {
+            table::write_stacks(view, &profile, &classifications, out)
+        })?;
         return Ok(EXIT_OK);
     }
     let counted = args.counts.is_some() || stats.samples > 0;
@@ -97,7 +99,7 @@ pub fn run(args: &CategoriesArgs) -> Result<u8, Error> {
         us_per_query: args.us_per_query,
     };
     let report = CategoryReport::new(&args.view, &rules, view, &profile, context, counted);
-    let path = args.output.as_ref();
+    let path = args.output.as_deref();
     match args.format {
         CategoriesFormat::Json => write_output(path, |out| output::json(&report, out))?,
         CategoriesFormat::Tsv => write_output(path, |out| table::write_tsv(&report, out))?,

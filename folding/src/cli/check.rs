@@ -1,7 +1,7 @@
 //! `stackfold check`
 
 use super::input::ThreadCount;
-use super::output::{self, TextFormat};
+use super::output;
 use super::overwrite::RequestFiles;
 use super::{write_output, write_text};
 use crate::check::{self, Comparison, Request, Verdict};
@@ -19,6 +19,14 @@ Folds a recording and compares it with `perf report`: the total of each event, a
 each symbol. Exit code 1 when a total differs.";
 
 const SHOWN: usize = 20;
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum TextFormat {
+    /// For people: the totals, and the largest differences
+    Text,
+    /// Everything, schema 1
+    Json,
+}
 
 #[derive(clap::Args)]
 pub struct CheckArgs {
@@ -52,7 +60,7 @@ pub fn run(args: &CheckArgs) -> Result<u8, Error> {
     if comparison.events.is_empty() {
         return Err(Error::partial("there are no samples to compare"));
     }
-    let path = args.output.as_ref();
+    let path = args.output.as_deref();
     match args.format {
         TextFormat::Text => write_text(path, |out| out.write_all(text(&comparison).as_bytes()))?,
         TextFormat::Json => write_output(path, |out| output::json(&comparison, out))?,

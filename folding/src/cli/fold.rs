@@ -1,16 +1,17 @@
 //! `stackfold fold`
 
+use super::output::{ArtifactOptions, Fold, Format, Output};
 use super::overwrite::RequestFiles;
-use super::{input, open_input, output, summarise, write_output};
-use crate::artifact::{self, Artifact};
+use super::{input, open_input, say};
 use crate::categories::Rules;
-use crate::check;
-use crate::collector::{Label, Options, Window};
+use crate::check::{self, PerfReport};
+use crate::collector::{Collector, Label, Options, StackDetail, Window};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::input::folded;
 use crate::intervals::Intervals;
 use crate::names::Tidy;
-use crate::output::write_folded;
+use crate::profile::Profile;
+use crate::stats::Stats;
 use crate::threads;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ pub struct FoldArgs {
     output: Option<PathBuf>,
     /// What to write; else the name of --output tells: pprof for .pb and .pb.gz
     #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<output::StacksFormat>,
+    format: Option<Format>,
     /// Write pprof as well (gzip)
     #[arg(long, value_name = "FILE")]
     pprof: Option<PathBuf>,
@@ -155,7 +156,81 @@ pub struct FoldArgs {
     quiet: bool,
 }
 
+/// What was read.
+struct Input {
+    collector: Collector,
+    /// Those of `--profile-of`.
+    of_events: Vec<Collector>,
+    reported: Option<PerfReport>,
+    /// Why there is nothing to compare with, though that was asked for.
+    unchecked: Option<Error>,
+}
+
 impl FoldArgs {
+    /// What is to be written: the stacks, and what is written beside them.
+    fn outputs(&self) -> Vec<Output<'_>> {
+        let format = self.format.unwrap_or_else(|| Format::of(self.output.as_deref()));
+        let stacks = Output { option: "-o", format, path: self.output.as_deref() };
+        let stacks = Some(stacks).filter(|_| self.output.is_some() || self.profile.is_none());
+        let beside = [
+            ("--pprof", Format::Pprof, &self.pprof),
+            ("--profile", Format::Profile, &self.profile),
+            ("--counts", Format::Counts, &self.counts),
+            ("--slices", Format::Slices, &self.slices),
+            ("--stats", Format::Stats, &self.stats),
+        ];
+        let beside = beside.into_iter().filter_map(|(option, format, path)| {
+            path.as_deref().map(|path| Output { option, format, path: Some(path) })
+        });
+        stacks.into_iter().chain(beside).collect()
+    }
+
+    /// Reads the input, and the other events of callgrind's output; or has it compared meanwhile with perf report.
+    fn read(&self, options: &Options) -> Result<Input, Error> {
+        let read = || self.selection.read(&self.input, options);
+        let (mut of_events, mut reported, mut unchecked) = (Vec::new(), None, None);
+        let collector = if !self.profile_of.is_empty() {
+            let events = self.profile_of.iter().map(|(event, _)| event);
+            let (first, others) = self.selection.read_events(&self.input, options, events)?;
+            of_events = others;
+            first
+        } else if let Some(detail) = self.check {
+            let (collector, report) = check::beside_perf(&self.input, &self.only_pid, detail, read)?;
+            // A recording that perf report cannot read is folded all the same; the failure is reported at the end.
+            match report {
+                Ok(report) => reported = Some(report),
+                Err(error) => unchecked = Some(error),
+            }
+            collector?
+        } else {
+            read()?
+        };
+        Ok(Input { collector, of_events, reported, unchecked })
+    }
+
+    /// Takes numbers of samples from where the options say.
+    fn count(&self, options: &Options, profile: &mut Profile, stats: &mut Stats) -> Result<(), Error> {
+        if let Some(path) = &self.counts_from {
+            if stats.samples > 0 {
+                return Err(Error::usage(
+                    "--counts-from is for folded text; this input has its numbers of samples",
+                ));
+            }
+            folded::add_counts(&mut open_input(path)?, profile)?;
+            stats.samples = profile.total().samples;
+        }
+        if let Some(event) = &self.count_event {
+            let options = Options { event: Some(event.clone()), ..options.clone() };
+            let (counts, _) = self.selection.read(&self.input, &options)?.finish()?;
+            profile.take_counts(&counts)?;
+            stats.samples = profile.total().samples;
+        }
+        if self.counts.is_some() && stats.samples == 0 && stats.weight > 0 {
+            return Err(Error::usage("--counts: the input has no numbers of samples"));
+        }
+        Ok(())
+    }
+
     /// The length of a slice in ns, where slices are wanted.
     fn slice(&self) -> Option<NonZeroU64> {
         if self.intervals.is_some() {
@@ -188,9 +263,7 @@ impl FoldArgs {
             symfs: self.symfs.clone(),
             addrs: self.addrs,
             dso: self.dso,
-            origins: false,
-            objects: false,
-            located: false,
+            detail: StackDetail::Names,
             no_inlines: self.no_inlines,
             intervals: self.intervals.as_deref().map(Intervals::load).transpose()?.map(Arc::new),
             ..self.selection.options()
@@ -207,150 +280,79 @@ fn event_file(text: &str) -> Result<(String, PathBuf), String> {
 const SECOND: NonZeroU64 = NonZeroU64::new(1000).unwrap();
 
 pub fn run(args: &FoldArgs) -> Result<u8, Error> {
-    let named = [
-        ("--pprof", &args.pprof),
-        ("--profile", &args.profile),
-        ("--counts", &args.counts),
-        ("--slices", &args.slices),
-        ("--stats", &args.stats),
-    ];
-    let named = named.into_iter().filter_map(|(option, path)| Some((option, Some(path.as_deref()?))));
-    let named = named.chain(args.profile_of.iter().map(|(_, path)| ("--profile-of", Some(&**path))));
+    let outputs = args.outputs();
     let inputs = [Some(&*args.input), args.counts_from.as_deref(), args.intervals.as_deref()];
-    let inputs = inputs.into_iter().flatten();
-    RequestFiles::refuse_overwriting(inputs, [("-o", args.output.as_deref())].into_iter().chain(named))?;
-    let format = args.format.unwrap_or_else(|| output::StacksFormat::of(args.output.as_deref()));
+    let named = outputs.iter().map(|output| (output.option, output.path));
+    let beside = args.profile_of.iter().map(|(_, path)| ("--profile-of", Some(&**path)));
+    RequestFiles::refuse_overwriting(inputs.into_iter().flatten(), named.chain(beside))?;
     let options = args.options()?;
-    let pprof = format == output::StacksFormat::Pprof || args.pprof.is_some();
-    let objects = args.profile.is_some();
-    let threads = args.selection.threads.number();
-    let located = pprof && !options.cut_stacks();
-    let options = Options { origins: pprof || objects, objects, located, ..options };
+    let options = Options { detail: detail(&outputs, &options), ..options };
     let mut rules = args.rules.as_deref().map(Rules::load).transpose()?;
     if let Some(rules) = &mut rules {
         rules.leave_out(&args.without_views);
     }
-    let read = || args.selection.read(&args.input, &options, threads);
-    // A recording that perf report cannot read is folded all the same; the failure is reported at the end.
-    let mut of_events = Vec::new();
-    let (collector, reported, unchecked) = if !args.profile_of.is_empty() {
-        let events = args.profile_of.iter().map(|(event, _)| event);
-        let (first, others) = args.selection.read_events(&args.input, &options, events)?;
-        of_events = others;
-        (Ok(first), None, None)
-    } else if let Some(detail) = args.check {
-        match check::beside_perf(&args.input, &args.only_pid, detail, read)? {
-            (collector, Ok(reported)) => (collector, Some(reported), None),
-            (collector, Err(error)) => (collector, None, Some(error)),
-        }
-    } else {
-        (read(), None, None)
-    };
-    let mut collector = collector?;
+    let Input { mut collector, of_events, reported, unchecked } = args.read(&options)?;
     let slices = collector.take_slices();
-    // Groups have numbers of their own.
-    let first = if options.intervals.is_some() { 0 } else { slices.first() };
     let (mut profile, mut stats) = collector.finish()?;
-    if let Some(path) = &args.counts_from {
-        if stats.samples > 0 {
-            return Err(Error::usage(
-                "--counts-from is for folded text; this input has its numbers of samples",
-            ));
-        }
-        folded::add_counts(&mut open_input(path)?, &mut profile)?;
-        stats.samples = profile.total().samples;
-    }
-    if let Some(event) = &args.count_event {
-        let options = Options { event: Some(event.clone()), ..options.clone() };
-        let (counts, _) = args.selection.read(&args.input, &options, threads)?.finish()?;
-        profile.take_counts(&counts)?;
-        stats.samples = profile.total().samples;
-    }
-    if args.counts.is_some() && stats.samples == 0 && stats.weight > 0 {
-        return Err(Error::usage("--counts: the input has no numbers of samples"));
-    }
+    args.count(&options, &mut profile, &mut stats)?;
     if args.slices.is_some() && slices.is_empty() && stats.weight > 0 {
         return Err(Error::usage("--slices: the input has no time of each sample"));
     }
-    let write_artifact = |path: &PathBuf, parts: &artifact::ArtifactParts| -> Result<(), Error> {
-        let artifact = Artifact::new(parts, rules.as_ref(), &args.views)?;
-        write_output(Some(path), |out| Ok(serde_json::to_writer(out, &artifact)?))
-    };
-    // pprof says nothing of what is found out below.
-    let stated = stats.clone();
-    let beside = || match &args.pprof {
-        Some(path) => output::write(output::StacksFormat::Pprof, Some(path), &profile, &stated, threads),
-        None => Ok(()),
-    };
-    let others = || -> Result<(), Error> {
-        let with_origins = options.origins && (objects || profile.located.is_empty());
-        let (plain, plain_of) = if with_origins { profile.plain_numbered() } else { Default::default() };
-        let by_name = if with_origins { &plain } else { &profile };
-        stats.unique_stacks = by_name.stacks() as u64;
-        if let Some(path) = &args.profile {
-            let check =
-                reported.map(|reported| check::compare_profile(by_name, stats.event.as_deref(), reported));
-            let parts = artifact::ArtifactParts {
-                profile: &profile,
-                plain: (by_name, &plain_of),
-                states: &args.states,
-                statistics: &stats,
-                slices: options.slice.map(|length| (length, first, &slices)),
-                check: check.as_ref(),
-                unchecked: unchecked.as_ref().map(Error::to_string),
-            };
-            write_artifact(path, &parts)?;
-        }
-        let shown = if format == output::StacksFormat::Folded { by_name } else { &profile };
-        if args.output.is_some() || args.profile.is_none() {
-            output::write(format, args.output.as_ref(), shown, &stats, threads)?;
-        }
-        if let Some(path) = &args.counts {
-            write_output(Some(path), |out| write_folded(by_name, out, |tally| tally.samples.into()))?;
-        }
-        if let Some(path) = &args.slices {
-            let merged = with_origins.then(|| slices.merged(&plain_of));
-            write_output(Some(path), |out| merged.as_ref().unwrap_or(&slices).write(by_name, first, out))?;
-        }
-        if let Some(path) = &args.stats {
-            write_output(Some(path), |out| output::json(&stats, out))?;
-        }
-        Ok(())
-    };
-    if args.pprof.is_some() && threads > 1 {
-        let (others, beside) = threads::beside("pprof", [beside], |_| others());
-        beside.into_iter().collect::<Result<(), Error>>().and(others)?;
-    } else {
-        beside().and_then(|()| others())?;
-    }
+    let threads = args.selection.threads.number();
+    let artifact = ArtifactOptions { rules: rules.as_ref(), views: &args.views, states: &args.states };
+    let mut fold = Fold::new(profile, stats, options.detail, threads);
+    // Groups have numbers of their own.
+    let first = if options.intervals.is_some() { 0 } else { slices.first() };
+    (fold.slices, fold.slice) = (slices, options.slice.map(|length| (length, first)));
+    let event = fold.stats.event.as_deref();
+    fold.check = reported.map(|reported| check::compare_profile(fold.by_name(), event, reported));
+    fold.unchecked = unchecked;
+    let written = threads::each(&outputs, threads, |output| fold.write(output, &artifact));
+    written.into_iter().collect::<Result<(), Error>>()?;
     for (collector, (_, path)) in of_events.into_iter().zip(&args.profile_of) {
-        let (profile, mut stats) = collector.finish()?;
-        let (plain, plain_of) = profile.plain_numbered();
-        stats.unique_stacks = plain.stacks() as u64;
-        let parts = artifact::ArtifactParts {
-            profile: &profile,
-            plain: (&plain, &plain_of),
-            states: &args.states,
-            statistics: &stats,
-            slices: None,
-            check: None,
-            unchecked: None,
-        };
-        write_artifact(path, &parts)?;
+        let (profile, stats) = collector.finish()?;
+        let output = Output { option: "--profile-of", format: Format::Profile, path: Some(path) };
+        Fold::new(profile, stats, options.detail, threads).write(&output, &artifact)?;
     }
+    let Fold { stats, unchecked, .. } = fold;
     summarise(&stats, args.quiet);
-    if stats.samples == 0 && stats.weight == 0 {
-        let filters = options.filters();
-        return Err(Error::partial(match (stats.filtered_samples, stats.filtered_weight) {
-            (0, 0) => "no samples in the input. A recording: what was recorded used no CPU while it lasted. \
-                       Text: is it that of perf script, and did perf script succeed?"
-                .to_owned(),
-            (0, weight) => format!("none of the weight, {weight}, passed {filters}"),
-            (n, _) => format!("none of the {n} samples passed {filters}"),
-        }));
-    }
+    refuse_empty(&stats, &options)?;
     if let Some(error) = unchecked {
         return Err(error);
     }
     Ok(if stats.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
+}
+
+/// What the outputs need of the stacks.
+fn detail(outputs: &[Output], options: &Options) -> StackDetail {
+    let any = |format| outputs.iter().any(|output| output.format == format);
+    match (any(Format::Profile), any(Format::Pprof)) {
+        (true, true) if !options.cut_stacks() => StackDetail::ObjectsAndSites,
+        (true, _) => StackDetail::Objects,
+        (false, true) if !options.cut_stacks() => StackDetail::Sites,
+        (false, true) => StackDetail::Addresses,
+        (false, false) => StackDetail::Names,
+    }
+}
+
+fn refuse_empty(stats: &Stats, options: &Options) -> Result<(), Error> {
+    if stats.samples > 0 || stats.weight > 0 {
+        return Ok(());
+    }
+    let filters = options.filters();
+    Err(Error::partial(match (stats.filtered_samples, stats.filtered_weight) {
+        (0, 0) => "no samples in the input. A recording: what was recorded used no CPU while it lasted. \
+                   Text: is it that of perf script, and did perf script succeed?"
+            .to_owned(),
+        (0, weight) => format!("none of the weight, {weight}, passed {filters}"),
+        (n, _) => format!("none of the {n} samples passed {filters}"),
+    }))
+}
+
+/// What is known of a fold, on standard error; with `quiet` only what makes the exit code 1: without it the reason would be missing.
+fn summarise(stats: &Stats, quiet: bool) {
+    match quiet {
+        true => stats.losses().iter().for_each(|loss| say(&format!("stackfold: {loss}\n"))),
+        false => say(&stats.summary()),
+    }
 }

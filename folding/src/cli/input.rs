@@ -67,9 +67,9 @@ impl Selection {
         Options { event: self.event.clone(), weight: self.weight, ..Options::default() }
     }
 
-    /// Reads all of an input with so many threads.
-    pub fn read(&self, path: &Path, options: &Options, threads: usize) -> Result<Collector, Error> {
-        read(path, self.input_format, options, threads)
+    /// Reads all of an input.
+    pub fn read(&self, path: &Path, options: &Options) -> Result<Collector, Error> {
+        read(path, self.input_format, options, self.threads.number())
     }
 
     /// Reads callgrind's output once for the event of `options` and for others.

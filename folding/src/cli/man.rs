@@ -31,6 +31,6 @@ pub fn run(args: &ManArgs, mut command: Command) -> Result<u8, Error> {
         command = found
             .ok_or_else(|| Error::usage(format!("there is no subcommand '{name}': stackfold --help")))?;
     }
-    write_output(args.output.as_ref(), |out| clap_mangen::Man::new(command).render(out))?;
+    write_output(args.output.as_deref(), |out| clap_mangen::Man::new(command).render(out))?;
     Ok(EXIT_OK)
 }

@@ -6,19 +6,16 @@ mod diff;
 mod fold;
 mod input;
 mod man;
-mod merge;
 mod output;
 mod overwrite;
-mod stats;
 
 use crate::error::Error;
-use crate::stats::Stats;
 use crate::terminal;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -28,7 +25,7 @@ EXAMPLES
   stackfold check perf.data
   perf script -F +pid | stackfold -o out.pb.gz
   stackfold categories --rules rocksdb --view owner < out.folded
-  stackfold diff before.folded after.folded --per 1200000,1450000 --format table
+  stackfold diff --runs request.json -o frames.json
 
 Folds profiler samples into weighted stacks, and weighted stacks into categories.
 Without a subcommand, `fold` is meant.
@@ -52,12 +49,8 @@ enum Command {
     Categories(categories::CategoriesArgs),
     #[command(about = "Compare a recording's fold with perf report", long_about = check::EXAMPLES)]
     Check(check::CheckArgs),
-    #[command(about = "Add up the stacks of many inputs", long_about = merge::EXAMPLES)]
-    Merge(merge::MergeArgs),
-    #[command(about = "Compare two inputs, by share or by cost of an operation", long_about = diff::EXAMPLES)]
+    #[command(about = "Compare what each frame costs on two sides, of one or many profiles each", long_about = diff::EXAMPLES)]
     Diff(diff::DiffArgs),
-    #[command(about = "Say what is known about an input besides its stacks", long_about = stats::EXAMPLES)]
-    Stats(stats::StatsArgs),
     #[command(about = "Print the man page", long_about = man::EXAMPLES)]
     Man(man::ManArgs),
 }
@@ -70,9 +63,7 @@ pub fn run() -> u8 {
         Some(Command::Fold(args)) => fold::run(args),
         Some(Command::Categories(args)) => categories::run(args),
         Some(Command::Check(args)) => check::run(args),
-        Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Diff(args)) => diff::run(args),
-        Some(Command::Stats(args)) => stats::run(args),
         Some(Command::Man(args)) => man::run(args, Cli::command()),
     };
     match result {
@@ -106,17 +97,9 @@ fn say(text: &str) {
     let _ = io::stderr().write_all(terminal::lines(text).as_bytes());
 }
 
-/// What is known of a fold, on standard error; with `quiet` only what makes the exit code 1: without it the reason would be missing.
-fn summarise(stats: &Stats, quiet: bool) {
-    match quiet {
-        true => stats.losses().iter().for_each(|loss| say(&format!("stackfold: {loss}\n"))),
-        false => say(&stats.summary()),
-    }
-}
-
 /// Writes data to the file, or to standard output without one; a reader that went away is no failure.
 fn write_output(
-    path: Option<&PathBuf>,
+    path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
     write_to(path, false, write)
@@ -124,14 +107,14 @@ fn write_output(
 
 /// The same for text that people read.
 fn write_text(
-    path: Option<&PathBuf>,
+    path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
     write_to(path, true, write)
 }
 
 fn write_to(
-    path: Option<&PathBuf>,
+    path: Option<&Path>,
     is_text: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {

@@ -21,7 +21,7 @@ impl Collector {
             Label::Pid => (Some(head.pid.ok_or_else(|| no_pid("--pid"))?), None),
             Label::Tid => (Some(head.pid.ok_or_else(|| no_pid("--tid"))?), head.tid),
         };
-        let kept = if self.options.origins { (head.pid, head.tid) } else { (pid, tid) };
+        let kept = if self.options.detail.has_origins() { (head.pid, head.tid) } else { (pid, tid) };
         let slot = kept.1.or(kept.0).unwrap_or(0) as usize % self.last_comms.len();
         if let Some(last) = &self.last_comms[slot] {
             if last.comm == head.comm && (last.pid, last.tid) == kept {
@@ -37,7 +37,8 @@ impl Collector {
             name.extend_from_slice(format!("/{tid}").as_bytes());
         }
         let (pid, tid) = kept;
-        let origin = self.options.origins.then_some(Origin::Command { pid, tid, comm: head.comm });
+        let origin =
+            self.options.detail.has_origins().then_some(Origin::Command { pid, tid, comm: head.comm });
         let frame = self.profile.intern(Frame { name: &name, origin });
         self.last_comms[slot] = Some(LastComm { comm: head.comm.to_vec(), pid, tid, frame });
         Ok(frame)

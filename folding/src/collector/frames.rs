@@ -58,7 +58,7 @@ impl FrameRef {
 impl Collector {
     /// Takes a frame.
     pub fn frame(&mut self, raw: &RawFrame) -> FrameRef {
-        self.frame_with(raw, self.options.origins)
+        self.frame_with(raw, self.options.detail.has_origins())
     }
 
     /// The same without its origin, which its site will tell.

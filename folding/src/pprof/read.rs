@@ -358,7 +358,7 @@ impl<'a> ParsedProfile<'a> {
             }
             let object = if inlined { b"" } else { dso };
             let origin = Origin::Code { address: None, object: object.into(), inlined };
-            let origin = options.origins.then_some(origin);
+            let origin = options.detail.has_origins().then_some(origin);
             frames.push(Frame { name: name.into(), origin });
         }
         Ok(())

@@ -67,7 +67,7 @@ impl Sites<'_> {
         values: ValueKinds,
         labels: impl Fn(u32) -> &'l [u8],
     ) -> io::Result<Vec<u8>> {
-        // The chains lie all over the memory: they are fetched at the same time if nothing waits for them.
+        // All chains are touched first, so that their cache misses overlap.
         let leaf = |placed| self.located.chain(self.counted(placed).chain).first();
         std::hint::black_box(sorted.iter().filter_map(leaf).map(|&leaf| u64::from(leaf)).sum::<u64>());
         let mut samples = SampleWriter::default();

@@ -53,8 +53,8 @@ impl KernelSymbols {
 #[derive(Default)]
 pub struct Kernel {
     pub core: KernelSymbols,
-    /// How far the recorded kernel lay above the one the symbols are of.
-    pub moved: u64,
+    /// How far the recorded kernel was loaded above the one that the symbols are of.
+    pub kaslr_slide: u64,
     pub modules: HashMap<Vec<u8>, SymbolTable>,
 }
 
@@ -81,10 +81,10 @@ pub fn load(recorded: &RecordedKernel, cache: Option<&Path>) -> (Kernel, Option<
     for source in sources {
         let Ok(text) = regular::read(&source, LARGEST_LIST) else { continue };
         let (core, modules) = kallsyms::parse(text);
-        let mut kernel = Kernel { core: KernelSymbols::Kallsyms(core), moved: 0, modules };
-        let Some(moved) = moved(&kernel.core, recorded) else { continue };
+        let mut kernel = Kernel { core: KernelSymbols::Kallsyms(core), kaslr_slide: 0, modules };
+        let Some(slide) = kaslr_slide(&kernel.core, recorded) else { continue };
         if recorded.build_id.is_none() {
-            if moved != 0 {
+            if slide != 0 {
                 continue;
             }
             note = Some(
@@ -93,8 +93,8 @@ pub fn load(recorded: &RecordedKernel, cache: Option<&Path>) -> (Kernel, Option<
                     .to_owned(),
             );
         }
-        kernel.moved = moved;
-        if moved != 0 {
+        kernel.kaslr_slide = slide;
+        if slide != 0 {
             kernel.modules.clear();
         }
         return (kernel, note);
@@ -125,12 +125,12 @@ fn image(id: &[u8], cache: Option<&Path>, recorded: &RecordedKernel) -> Option<K
         .find(|path| elf::Elf::read(path).is_some_and(|elf| elf.build_id.as_deref() == Some(id)))?;
     let (table, _) = elf::symbols(&path, &path, &Budget::new(0))?;
     let core = KernelSymbols::Elf(table);
-    let moved = moved(&core, recorded)?;
-    Some(Kernel { core, moved, modules: HashMap::new() })
+    let kaslr_slide = kaslr_slide(&core, recorded)?;
+    Some(Kernel { core, kaslr_slide, modules: HashMap::new() })
 }
 
 /// How far the recorded kernel lay from the addresses of this table; `None` if that cannot be computed.
-fn moved(core: &KernelSymbols, recorded: &RecordedKernel) -> Option<u64> {
+fn kaslr_slide(core: &KernelSymbols, recorded: &RecordedKernel) -> Option<u64> {
     let (name, address) = recorded.reference.as_ref()?;
     // Several names have the first address, and the table keeps one.
     let ObjectAddress(here) =
@@ -144,22 +144,7 @@ fn running_release() -> Option<Vec<u8>> {
 
 /// The build id in the notes of the running kernel.
 fn running_build_id() -> Option<Vec<u8>> {
-    build_id_note(&std::fs::read("/sys/kernel/notes").ok()?)
-}
-
-fn build_id_note(mut notes: &[u8]) -> Option<Vec<u8>> {
-    const BUILD_ID: u32 = 3;
-    loop {
-        let (head, rest) = notes.split_first_chunk::<12>()?;
-        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let padded = |len: u32| (len as usize).next_multiple_of(4);
-        let (name, rest) = rest.split_at_checked(padded(word(0)))?;
-        let (value, rest) = rest.split_at_checked(padded(word(4)))?;
-        if word(8) == BUILD_ID && name.starts_with(b"GNU\0") {
-            return value.get(..word(4) as usize).map(<[u8]>::to_vec);
-        }
-        notes = rest;
-    }
+    recording::modules::note(&std::fs::read("/sys/kernel/notes").ok()?, 4)
 }
 
 #[cfg(test)]
@@ -177,8 +162,8 @@ mod tests {
             reference: Some((b"_text".to_vec(), address)),
             ..RecordedKernel::default()
         };
-        assert_eq!(moved(&kernel, &recorded(0xffff_ffff_8200_0000)), Some(0x100_0000));
-        assert_eq!(moved(&core(b"0000000000000000 T _text\n"), &recorded(0x1000)), None);
-        assert_eq!(moved(&kernel, &RecordedKernel::default()), None);
+        assert_eq!(kaslr_slide(&kernel, &recorded(0xffff_ffff_8200_0000)), Some(0x100_0000));
+        assert_eq!(kaslr_slide(&core(b"0000000000000000 T _text\n"), &recorded(0x1000)), None);
+        assert_eq!(kaslr_slide(&kernel, &RecordedKernel::default()), None);
     }
 }

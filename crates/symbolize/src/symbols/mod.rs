@@ -32,7 +32,7 @@ pub use demangle::with_arguments;
 use files::ObjectFile;
 pub use files_at_paths::DeviceInode;
 use kernel::{Kernel, RecordedKernel};
-pub use named::{NamedAddresses, NamedFrame};
+pub use named::{NamedFrame, Symbolized};
 pub use options::SymbolOptions;
 use prefetch::{Loaded, SymbolPrefetch};
 use std::collections::{HashMap, HashSet};
@@ -71,8 +71,8 @@ enum ObjectKind {
     Jit(i32, Option<u64>),
     Kernel,
     Module,
-    /// The object is one function, and this is its name.
-    NamedAddresses,
+    /// Its name is that of the function.
+    SingleFunction,
     /// Memory without a file.
     Nameless,
 }
@@ -213,7 +213,7 @@ impl Symbols {
 
     /// Code of the kernel that is one function.
     pub fn named_object(&mut self, name: &[u8]) -> ObjectId {
-        self.object(name, None, ObjectKind::NamedAddresses)
+        self.object(name, None, ObjectKind::SingleFunction)
     }
 
     /// The kernel itself, which also has parts outside of what was mapped: those that only boot uses.
@@ -307,7 +307,7 @@ impl Symbols {
     }
 
     /// Names addresses: an answer for each object.
-    pub fn name(&mut self, wanted: &[AddressesToName], threads: usize) -> Vec<NamedAddresses> {
+    pub fn name(&mut self, wanted: &[AddressesToName], threads: usize) -> Vec<Symbolized> {
         for wanted in wanted {
             self.find(wanted.object);
         }
@@ -325,33 +325,33 @@ impl Symbols {
             ));
         }
         // Names of templates take longer to be made readable than to be found.
-        let mangled: Vec<_> = named.iter().flat_map(NamedAddresses::pieces).collect();
+        let mangled: Vec<_> = named.iter().flat_map(Symbolized::pieces).collect();
         let mut readable = threads::each(&mangled, threads, |piece| piece.readable()).into_iter();
         named.iter_mut().for_each(|named| named.take_readable(&mut readable));
         named
     }
 
-    fn named(&self, object: ObjectId, offsets: &[FileOffset], loaded: &Loaded) -> NamedAddresses {
+    fn named(&self, object: ObjectId, offsets: &[FileOffset], loaded: &Loaded) -> Symbolized {
         let object = &self.objects[object.0 as usize];
         let as_they_are = || offsets.iter().map(|offset| Some(offset.without_file())).collect::<Vec<_>>();
         match object.kind {
-            ObjectKind::NamedAddresses => NamedAddresses::new(&as_they_are(), None, |_| Some(&object.name)),
-            ObjectKind::Nameless => NamedAddresses::new(&as_they_are(), None, |_| None),
-            ObjectKind::Kernel => NamedAddresses::new(&as_they_are(), None, |address| {
+            ObjectKind::SingleFunction => Symbolized::new(&as_they_are(), None, |_| Some(&object.name)),
+            ObjectKind::Nameless => Symbolized::new(&as_they_are(), None, |_| None),
+            ObjectKind::Kernel => Symbolized::new(&as_they_are(), None, |address| {
                 let kernel = self.kernel.as_ref()?;
-                kernel.core.find(ObjectAddress(address.0.wrapping_sub(kernel.moved)))
+                kernel.core.find(ObjectAddress(address.0.wrapping_sub(kernel.kaslr_slide)))
             }),
             ObjectKind::Module => {
                 let module = self.kernel.as_ref().and_then(|kernel| kernel.modules.get(&object.name[..]));
-                NamedAddresses::new(&as_they_are(), None, |address| module?.find(address))
+                Symbolized::new(&as_they_are(), None, |address| module?.find(address))
             }
             ObjectKind::Jit(..) => {
-                NamedAddresses::new(&as_they_are(), None, |address| loaded.symbols.find(address))
+                Symbolized::new(&as_they_are(), None, |address| loaded.symbols.find(address))
             }
             ObjectKind::File | ObjectKind::Vdso => {
                 let elf = object.found.as_ref().and_then(Option::as_ref).map(|found| &found.elf);
                 let own: Vec<_> = offsets.iter().map(|&offset| elf?.address_at(offset)).collect();
-                NamedAddresses::new(&own, loaded.inlines.as_deref(), |address| loaded.symbols.find(address))
+                Symbolized::new(&own, loaded.inlines.as_deref(), |address| loaded.symbols.find(address))
             }
         }
     }

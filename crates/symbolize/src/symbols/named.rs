@@ -15,7 +15,7 @@ pub struct NamedFrame {
 
 /// What lies at some addresses: at each what was inlined there, innermost first, then the function itself.
 #[derive(Default)]
-pub struct NamedAddresses {
+pub struct Symbolized {
     mangled: Interner<u8>,
     /// The readable names, once they were made.
     names: Vec<Box<[u8]>>,
@@ -24,7 +24,7 @@ pub struct NamedAddresses {
     pub is_endless: bool,
 }
 
-impl NamedAddresses {
+impl Symbolized {
     /// `symbol` gives the function at one of the addresses, which must be in order.
     pub fn new<'s>(
         addresses: &[Option<ObjectAddress>],

@@ -7,7 +7,6 @@
 //! the recording has its namespaces (`perf record --namespaces`), as another process may have its number by now.
 
 use super::files;
-use super::kallsyms;
 use super::options::SymbolOptions;
 use super::table::{Binding, SymbolTable, TableBuilder};
 use crate::budget::Budget;
@@ -107,7 +106,7 @@ fn parse(text: &[u8]) -> SymbolTable {
 
 /// Hexadecimal; the JVM's maps have `0x` before it, others do not.
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
-    kallsyms::number(text.strip_prefix(b"0x").unwrap_or(text))
+    recording::kallsyms::number(text.strip_prefix(b"0x").unwrap_or(text))
 }
 
 #[cfg(test)]

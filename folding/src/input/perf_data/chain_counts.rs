@@ -100,7 +100,7 @@ impl ChainCounts {
     ) {
         let mut start = 0;
         for group in batch.pending.chunks(GROUP) {
-            // What is looked at lies all over the memory: it is fetched at the same time if nothing waits for it.
+            // All slots are touched first, so that their cache misses overlap.
             let mut numbers = [None; GROUP];
             for (number, one) in numbers.iter_mut().zip(group) {
                 *number = self.of_contexts.find(key(one.hash, one.context));

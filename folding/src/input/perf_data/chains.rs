@@ -10,9 +10,9 @@ use super::process_maps::AddressSpace;
 use crate::intern::Interner;
 use crate::locations::LocatedChain;
 use crate::runs::Runs;
-use crate::samples::ChainSamples;
 use crate::stats::CutCopies;
 use crate::symbols::ObjectId;
+use crate::weights::ChainSamples;
 use perfdata::format::CONTEXT_KERNEL;
 use perfdata::reader::bytes::words;
 
@@ -97,11 +97,11 @@ impl Chains {
 
     /// Counts samples of known contexts.
     pub fn count(&mut self, batch: &SampleBatch) {
-        let (resolved, all, contexts) = (&mut self.addresses, &self.spaces, &self.contexts);
+        let (resolver, all, contexts) = (&mut self.addresses, &self.spaces, &self.contexts);
         let spaces = |context: u32| contexts[context as usize].spaces;
         self.recorded.count(batch, spaces, |spaces, chain, found| {
             let spaces = &all[spaces as usize];
-            found.extend(addresses(words(chain)).map(|address| resolved.place(address, spaces)));
+            found.extend(addresses(words(chain)).map(|address| resolver.place(address, spaces)));
         });
         if self.recorded.size() > RECORDED {
             self.merge();
@@ -194,7 +194,7 @@ impl Chains {
         }
         self.merge();
         let mut chains = Runs::default();
-        self.merged.chains.iter().for_each(|chain| chains.add(|resolved| resolved.extend_from_slice(chain)));
+        self.merged.chains.iter().for_each(|chain| chains.add(|items| items.extend_from_slice(chain)));
         let all = self
             .merged
             .samples

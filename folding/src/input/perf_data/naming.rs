@@ -2,7 +2,7 @@
 
 use super::address_resolver::ResolvedAddress;
 use super::chains::Chains;
-use crate::collector::{Collector, FrameRef, Options, RawFrame};
+use crate::collector::{Collector, FrameRef, RawFrame, StackDetail};
 use crate::symbols::{AddressesToName, NamedFrame, ObjectId, Symbols};
 use crate::threads;
 use std::ops::Range;
@@ -31,17 +31,17 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     let answers = symbols.name(&wanted, threads);
     let begins = begin_threads(&order, &resolved, &chains.outermost(resolved.len()), symbols);
 
-    let Options { located, objects, origins, .. } = *collector.options();
-    let plain = located && !objects;
+    let detail = collector.options().detail;
+    let (plain, with_sites) = (detail == StackDetail::Sites, detail.has_sites());
     let mut named = ResolvedFrames { frames: Vec::new(), of_address: vec![0..0; resolved.len()] };
-    let mut sites = vec![0; if located { resolved.len() } else { 0 }];
+    let mut sites = vec![0; if with_sites { resolved.len() } else { 0 }];
     let mut order = order.iter().peekable();
     for (wanted, answer) in wanted.iter().zip(&answers) {
         let dso = symbols.object_name(wanted.object);
         if let Some(build_id) = symbols.build_id(wanted.object) {
             collector.build_id(dso, build_id);
         }
-        let object = if located { collector.object(dso) } else { 0 };
+        let object = if with_sites { collector.object(dso) } else { 0 };
         let mut known = vec![[None; 2]; answer.names()];
         for (index, &offset) in wanted.offsets.iter().enumerate() {
             let here = |id: &u32| (place(id).object, place(id).offset) == (wanted.object, offset);
@@ -68,14 +68,14 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                         Some(begin) if !inlined => frame.where_threads_begin(begin),
                         _ => frame,
                     };
-                    let at_address = origins && !objects && !located && !inlined;
+                    let at_address = detail == StackDetail::Addresses && !inlined;
                     named.frames.push(if at_address {
                         collector.at_address(frame, place.printed())
                     } else {
                         frame
                     });
                 }
-                if located {
+                if with_sites {
                     let object = if in_object { object } else { 0 };
                     sites[id as usize] = collector.site(object, place.printed(), &named.frames[start..]);
                 }
@@ -89,15 +89,15 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         let place = place(&id);
         let raw = RawFrame { address: Some(place.printed()), user: place.returns, ..RawFrame::default() };
         named.frames.push(if plain { collector.plain_frame(&raw) } else { collector.frame(&raw) });
-        if located {
+        if with_sites {
             sites[id as usize] = collector.site(0, 0, &named.frames[start..]);
         }
         named.of_address[id as usize] = start..named.frames.len();
     }
-    if origins && !objects && !located {
+    if detail == StackDetail::Addresses {
         // Frames that know their addresses leave nearly every chain a stack of its own.
-        let (chains, resolved) = chains.size();
-        collector.expect(chains, resolved);
+        let (chains, frames) = chains.size();
+        collector.expect(chains, frames);
     }
     let mut stack = Vec::new();
     chains.each(|chain, samples| {
@@ -114,7 +114,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
             samples.iter().for_each(|samples| collector.close_all(samples, &stack));
         }
     });
-    if located {
+    if with_sites {
         let (mut chains, counted) = chains.into_parts();
         chains.items_mut().iter_mut().for_each(|id| *id = sites[*id as usize]);
         collector.locate(chains, counted);

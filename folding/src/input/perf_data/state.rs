@@ -70,7 +70,7 @@ impl State {
         }
         self.take_build_ids(header);
         self.tracker.symbols.set_release(&header.os_release);
-        self.tracker.contexts.reset(&self.events.attrs, options);
+        self.tracker.contexts.reset(options);
     }
 
     /// Takes the files' build ids. A pipe has them file by file.

@@ -2,7 +2,7 @@
 
 use super::chain_builder::{ChainBuilder, WeighedSample};
 use super::chains::{Chains, CodeMaps};
-use super::context_cache::ContextCache;
+use super::context_cache::{ContextCache, KnownContext};
 use super::naming;
 use super::process_maps::{AddressSpace, Map, ProcessMaps};
 use super::walk_pool::{QueuedSample, SampleContext, WalkPool};
@@ -73,8 +73,7 @@ impl Tracker {
 
     /// Names what was counted.
     pub fn finish(&mut self, collector: &mut Collector) {
-        let Tracker { contexts, builder, walk_pool, symbols, threads, tables, .. } = self;
-        contexts.report_totals(collector);
+        let Tracker { builder, walk_pool, symbols, threads, tables, .. } = self;
         let mut all = std::mem::take(builder).chains();
         for chains in walk_pool.take().map_or_else(Vec::new, WalkPool::finish) {
             all.absorb(chains);
@@ -115,8 +114,11 @@ impl Tracker {
         let weighed_sample = WeighedSample { weighed, misc, attr, sample };
         let recorded = &ParsedSample { event, weighed_sample, body };
         let attrs = &events.attrs;
-        let context = match self.contexts.find(event, sample, weighed) {
-            Some(context) => context,
+        let context = match self.contexts.find(event, sample) {
+            Some(KnownContext { context, totals }) => {
+                collector.count_another(totals, weighed);
+                context
+            }
             None => match self.open(event, weighed_sample, collector)? {
                 Some(context) => context,
                 None => return Ok(()),
@@ -167,7 +169,8 @@ impl Tracker {
         if renumbered {
             self.contexts.invalidate();
         }
-        self.contexts.remember(event, sample, open.slice, context);
+        let known = KnownContext { context, totals: collector.last_event() };
+        self.contexts.remember(event, sample, open.slice, known);
         Ok(Some(context))
     }
 
