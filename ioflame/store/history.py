@@ -16,7 +16,8 @@ from ground.results.accounts import ACCOUNTS, ALL, Account
 from ground.results.fleet import Watch
 from ground.results.history import Category, History, Noise, Series
 from ground.results.metrics import METRICS
-from ground.results.store.database import Store, stored_query
+from ground.results.store.database import Store
+from ground.results.store.parquet_files import stored_query
 from ground.system.atomic_files import write_json, write_whole
 from ioflame.analysis.fleet import watch_of
 from ioflame.analysis.history import Measured, history_of

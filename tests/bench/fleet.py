@@ -13,8 +13,8 @@ from pathlib import Path
 
 import duckdb
 
-from ground.results.store.database import Store, stored_query
-from ground.results.store.parquet_files import footer_words, write_replaced
+from ground.results.store.database import Store
+from ground.results.store.parquet_files import footer_words, stored_query, write_replaced
 from ioflame.store.history import watch_release
 from tests.bench.common import options_of, took
 from tests.bench.store import answered, questions

@@ -16,7 +16,6 @@ import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +36,7 @@ from ground.results.store.parquet_files import (
     remove_left,
     replaced_by,
     select_from,
+    stored_query,
     write_replaced,
     writing,
     writing_now,
@@ -383,11 +383,6 @@ class Store:
             for path in paths:
                 path.unlink(missing_ok=True)
                 path.with_suffix(".replaces.json").unlink(missing_ok=True)
-
-
-def stored_query(name: str) -> str:
-    """A query that lies beside this module, as SQL."""
-    return resources.files("ground.results.store").joinpath(name).read_text(encoding="utf-8")
 
 
 def _vanished(error: Exception) -> bool:

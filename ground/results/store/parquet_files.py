@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
@@ -295,3 +296,8 @@ def listed(values: Sequence[Path] | Sequence[str]) -> str:
 
 def quoted(value: Path | str) -> str:
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def stored_query(name: str) -> str:
+    """A query that lies beside this module, as SQL."""
+    return resources.files("ground.results.store").joinpath(name).read_text(encoding="utf-8")

@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ground.results.store.database import stored_query
-from ground.results.store.parquet_files import SCHEMA, held_twice
+from ground.results.store.parquet_files import SCHEMA, held_twice, stored_query
 
 # Of a session: names in double quotes, as in standard SQL; times as they were written.
 SETTINGS = {

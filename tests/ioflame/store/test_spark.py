@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ground.results.store.database import Store, stored_query
+from ground.results.store.database import Store
+from ground.results.store.parquet_files import stored_query
 from ioflame.store.add import add_to_store
 from tests.ioflame.analysis.fleets import Fleet
 from tests.ioflame.store.stored import made_comparison, made_run
