@@ -27,6 +27,10 @@ ALLOWED = {
     ("our_client.py", "fillseq"),
     ("experiment_categories.py", "bloom"),
     ("experiment_categories.py", "libc+k"),
+    # Names of options.
+    ("bisect.py", "rocksdb"),
+    ("bisect.py", "db_bench"),
+    ("options.py", "db_bench"),
     # A step of the house's, which every engine has or leaves out.
     ("profile.py", "waitforcompaction"),
 }

@@ -26,7 +26,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ebpf.checks": _STARTS,
     "ebpf.trial": _TYPE,
     "folding.offcpu": _STARTS,
-    "ground.results.store.parquet_files": _STORE,
     "ground.results.store.spark": _STORE,
     "ground.system.supervisor": _STARTS,
     "ioflame.measure.attach.rights": _STARTS,

@@ -73,7 +73,7 @@ def fold_line(line: str, width: int, indent: int) -> str:
     head, text = line[:start], line[start:]
     parts = _wrap(text, width - indent, "", "")
     first = parts.pop(0) if parts and cells(parts[0]) <= width - indent else ""
-    begun = [(head + first).rstrip()] if head.strip() or first else []
+    begun = [(head + first).replace(NO_BREAK, " ").rstrip()] if head.strip() or first else []
     return "\n".join([*begun, *(" " * min(indent, max(width - cells(p), 0)) + p for p in parts)])
 
 

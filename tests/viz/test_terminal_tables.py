@@ -28,6 +28,7 @@ from tests.viz import compared, observers
 from tests.viz.experiments import VIEW
 from tests.viz.runs import record
 from viz.export.benchmark_tsv import HEADER, render_report_tsv
+from viz.tables.comparison import decisions_table
 from viz.tables.latency import latency_layers, latency_section
 from viz.tables.operations import operations_section
 from viz.tables.relative import (
@@ -150,6 +151,15 @@ def verdicts() -> Verdicts:
     differing = {"tool engine": ["7.8.3", "7.9.0"], "tool library libz": ["1", "2"], "engine_sha256": ["a", "b"]}
     disturbed = [f"{number}: steal 7 %" for number in range(5)]
     return Verdicts("B is slower", 0.02, 6, 24, [4, 6], 7, "t", 600.0, [arm], differing, [], disturbed)
+
+
+def test_a_page_has_the_ratio_of_a_figure_where_the_screen_has_its_change() -> None:
+    (arm,) = verdicts().arms
+    table = decisions_table("B against A", "A", "B", arm.decisions)
+    heads, of_qps, of_latency = table.cells("page")
+    assert heads == ["figure", "A", "B", "ratio", "interval", "verdict"]
+    assert of_qps[:5] == ["- qps", "100.00", "90.00", "0.900", "[0.880, 0.920]"] and of_latency[3] == "-"
+    assert table.cells("screen")[1][3] == "-10.0 % [-12.0, -8.0]"
 
 
 def test_a_comparison_has_its_figures_its_twin_and_its_budget() -> None:

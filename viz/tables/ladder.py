@@ -71,7 +71,7 @@ def _starts(ladder: Ladder) -> list[str]:
 
 
 def stages_table(ladder: Ladder) -> Table[Rung]:
-    abouts = {name: f"{step.start} to {step.end}: {step.about}" for name, step in STAGES.items()}
+    abouts = {name: f"{step.start} -> {step.end}: {step.about}" for name, step in STAGES.items()}
     total = [ladder.total] if ladder.total.count else []
     columns = _columns("stage, us", ladder.total, abouts)
     legend = f"n {ladder.total.count:,}. Averages add up to the total; percentiles do not."

@@ -63,7 +63,7 @@ def test_a_finished_one_is_read_again(
     assert main(["compare", str(going.directory), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     numbers = {round(abs(n), 2) for n in numbers_in(found)} | {round(abs(100 * (n - 1)), 1) for n in numbers_in(found)}
-    table = [line for line in printed.splitlines() if line.startswith("  ") and "->" in line]
+    table = [line for line in printed.splitlines() if re.match(r"  [-+=?] \w", line)]
     assert len(table) >= 2
     for line in table:
         for number in re.findall(r"\d+\.\d+", line.partition("]")[0]):
