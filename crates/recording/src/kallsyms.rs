@@ -12,20 +12,30 @@ pub struct Function<'l> {
 }
 
 impl<'l> Function<'l> {
+    #[inline]
     fn of(address: u64, kind: u8, rest: &'l [u8]) -> Self {
         let (name, module) = split_module(rest);
         Self { address, kind, name, module }
     }
 }
 
-/// The functions, and where the line of each begins.
-pub fn functions(text: &[u8]) -> impl Iterator<Item = (usize, Function<'_>)> {
+/// Calls `take` with each function, and where its line begins.
+#[inline]
+pub fn each_function<'t>(text: &'t [u8], mut take: impl FnMut(usize, Function<'t>)) {
     let (mut begin, mut high) = (0, UpperHalf::default());
-    let lines = memchr::memchr_iter(b'\n', text).chain([text.len()]);
-    lines.filter_map(move |end| {
+    for end in memchr::memchr_iter(b'\n', text).chain([text.len()]) {
         let start = std::mem::replace(&mut begin, end + 1);
-        Some((start, function(&text[start..end], &mut high)?))
-    })
+        if let Some(function) = function(&text[start..end], &mut high) {
+            take(start, function);
+        }
+    }
+}
+
+/// The name of the function whose line begins here.
+pub fn name_at(text: &[u8], start: usize) -> &[u8] {
+    let from = text.get(start..).unwrap_or(&[]);
+    let line = &from[..memchr::memchr(b'\n', from).unwrap_or(from.len())];
+    function(line, &mut UpperHalf::default()).map_or(b"", |function| function.name)
 }
 
 /// The address at which the line that begins here has its symbol.
@@ -36,6 +46,7 @@ pub fn address_at(text: &[u8], start: usize) -> u64 {
 }
 
 /// The name of a function, and its module if it has one.
+#[inline]
 fn split_module(rest: &[u8]) -> (&[u8], &[u8]) {
     match rest {
         [.., b']'] => match memchr::memchr2(b'\t', b' ', rest) {
@@ -46,6 +57,7 @@ fn split_module(rest: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
+#[inline]
 fn function<'l>(line: &'l [u8], high: &mut UpperHalf) -> Option<Function<'l>> {
     let is_function = |kind: u8| matches!(kind, b'T' | b't' | b'W' | b'w');
     // Addresses have 16 digits on every machine of 64 bits.
@@ -75,6 +87,7 @@ impl Default for UpperHalf {
 }
 
 impl UpperHalf {
+    #[inline]
     fn sixteen_digits(&mut self, digits: &[u8; 16]) -> Option<u64> {
         let (high, low) = (digits.first_chunk::<8>()?, digits.last_chunk::<8>()?);
         if *high != self.digits {
@@ -85,6 +98,7 @@ impl UpperHalf {
 }
 
 /// Hexadecimal digits, all eight at once.
+#[inline]
 fn eight_digits(text: u64) -> Option<u64> {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const TOP: u64 = 0x80 * EACH;

@@ -45,17 +45,18 @@ impl Kernel {
             let line = memchr::memrchr(b'\n', &text[..name]).map_or(0, |end| end + 1);
             self.text.1 = kallsyms::address_at(text, line);
         }
-        for (_, Function { address, name, .. }) in kallsyms::functions(text) {
-            match (address, name) {
-                (0, _) => continue,
-                (_, b"_text") => self.text.0 = address,
-                _ => {}
+        kallsyms::each_function(text, |_, Function { address, name, .. }| {
+            if address == 0 {
+                return;
+            }
+            if name == b"_text" {
+                self.text.0 = address;
             }
             self.addresses.entry(self.hasher.hash_one(name)).or_insert(address);
             let start = self.names.len() as u32;
             self.names.extend(name);
             self.functions.push((address, start, self.names.len() as u32));
-        }
+        });
         self.functions.sort_by_key(|&(address, ..)| address);
     }
 

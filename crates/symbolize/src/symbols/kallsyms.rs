@@ -38,9 +38,7 @@ impl Kallsyms {
     }
 
     fn name(&self, start: u32) -> &[u8] {
-        kallsyms::functions(self.text.get(start as usize..).unwrap_or(&[]))
-            .next()
-            .map_or(b"", |(_, function)| function.name)
+        kallsyms::name_at(&self.text, start as usize)
     }
 }
 
@@ -51,22 +49,20 @@ pub fn parse(text: Vec<u8>) -> (Kallsyms, HashMap<Vec<u8>, SymbolTable>) {
     let mut starts = Vec::with_capacity(text.len() / LINE);
     let mut modules: HashMap<Vec<u8>, TableBuilder> = HashMap::new();
     let (mut last, mut in_order) = (0, true);
-    for (start, Function { address, kind, name, module }) in kallsyms::functions(&text) {
-        match module {
-            b"" => {
-                let Ok(start) = u32::try_from(start) else { break };
-                in_order &= last <= address;
-                last = address;
-                starts.push(start);
-            }
-            b"[bpf]" | b"[__builtin__kprobes]" | b"[__builtin__ftrace]" => {}
-            _ => {
-                let weak = kind.eq_ignore_ascii_case(&b'W');
-                let binding = Binding { weak, global: kind.is_ascii_uppercase() && !weak };
-                modules.entry(module.to_vec()).or_default().push(address, 0, name, binding);
-            }
+    kallsyms::each_function(&text, |start, Function { address, kind, name, module }| match module {
+        b"" => {
+            let Ok(start) = u32::try_from(start) else { return };
+            in_order &= last <= address;
+            last = address;
+            starts.push(start);
         }
-    }
+        b"[bpf]" | b"[__builtin__kprobes]" | b"[__builtin__ftrace]" => {}
+        _ => {
+            let weak = kind.eq_ignore_ascii_case(&b'W');
+            let binding = Binding { weak, global: kind.is_ascii_uppercase() && !weak };
+            modules.entry(module.to_vec()).or_default().push(address, 0, name, binding);
+        }
+    });
     if !in_order {
         // Stable: lines of one address keep their order.
         starts.sort_by_cached_key(|&start| kallsyms::address_at(&text, start as usize));
