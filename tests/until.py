@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import subprocess
 import time
@@ -19,17 +20,25 @@ def until(
 ) -> None:
     """Returns once `holds()` is true. The deadline judges no speed: it only ends the wait for what does not come.
 
+    holds:    a file that it looks for and that is gone when it is looked at is one that is not there yet
+
     watching: a process that must not end meanwhile; as_long_as: what else must be true until then
     every:    s between two looks
     """
     deadline = time.monotonic() + seconds
-    while not holds():
+    while not _holds(holds):
         # Both read the source, or a process to its end: only where the wait has failed.
         if watching is not None and watching.poll() is not None:
             raise AssertionError(f"ended with {watching.returncode}: {watching.communicate()}, before {_source(holds)}")
         assert as_long_as(), f"no longer {_source(as_long_as)}, before {_source(holds)}"
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {_source(holds)}"
         time.sleep(every)
+
+
+def _holds(condition: Callable[[], object]) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return bool(condition())
+    return False
 
 
 def _source(condition: Callable[[], object]) -> str:

@@ -33,7 +33,7 @@ def test_the_ladder_of_db_bench_is_of_all_its_threads(
     ladder = read_ladder(out)
     assert ladder.start == "query" and ladder.threads == threads
     assert "rocksdb::DBImpl::Get, then rocksdb::RandomAccessFileReader::Read" in text
-    assert "its largest part is" in text
+    assert "most of it is" in " ".join(text.split())
     assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns
     assert 0 <= ladder.incomplete <= threads
     assert ladder.device is not None and ladder.device.followed <= ladder.device.reads

@@ -191,7 +191,8 @@ def test_a_cpu_that_is_shared_is_the_run_queue(build: Build, data: Path, tmp_pat
         hog.wait()
         engine.kill()
     sums = part_sums(records)
-    assert sums["on_cpu"] >= 50 * _SPIN_NS
+    # It spins by the CPU time that the scheduler counts, which has a part of each switch.
+    assert sums["on_cpu"] >= 0.98 * 50 * _SPIN_NS
     # It has half of the CPU, or less.
     assert sums["run_queue"] > sums["on_cpu"] / 2
     assert row(analysed(tmp_path), "run queue").tail_us > 0

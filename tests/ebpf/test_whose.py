@@ -59,7 +59,11 @@ def test_direct_reads_are_their_file_s_by_count_size_and_place(data: Path, tmp_p
     places = set(offsets_of(data))
     assert {one.offset for one in rows} <= places and len({one.offset for one in rows}) >= len(places) - found.unseen
     assert all(found.traced.found[one.found] == "direct" for one in rows)
-    assert "read: whose" in found.text and "other files of the process" in found.text and "/data" in found.text
+    assert (
+        "by what they are for: read" in found.text
+        and "other files of the process" in found.text
+        and "/data" in found.text
+    )
     assert {"whose coverage", "whose cost"} <= {check.name for check in found.checks}
     # The device had nothing else to read.
     assert found.traced.diskstats is not None
