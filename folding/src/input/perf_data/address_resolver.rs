@@ -1,6 +1,6 @@
 //! The places that the addresses of recorded chains refer to.
 
-use super::process_maps::{AddressSpace, Map};
+use super::address_space::{AddressSpace, Map};
 use crate::addresses::{FileOffset, ProcessAddress};
 use crate::intern::{HashKeys, Interner};
 use crate::symbols::ObjectId;

@@ -5,8 +5,8 @@
 //! batches). When they take much memory they are merged: what is the same chain in several contexts is kept once.
 
 use super::address_resolver::{Address, AddressResolver, AddressSpaces, Mode, ResolvedAddress, addresses};
+use super::address_space::AddressSpace;
 use super::chain_counts::{ChainCounts, CountedChain, SampleBatch};
-use super::process_maps::AddressSpace;
 use crate::intern::Interner;
 use crate::locations::LocatedChain;
 use crate::runs::Runs;

@@ -8,6 +8,7 @@
 //! Walking copied stacks and naming may be shared out among threads. Reading and putting in order is the work of one.
 
 mod address_resolver;
+mod address_space;
 mod chain_builder;
 mod chain_counts;
 mod chains;

@@ -199,8 +199,8 @@ impl Helper {
 
 #[cfg(test)]
 mod tests {
+    use super::super::address_space::AddressSpace;
     use super::super::chains::RECORDED;
-    use super::super::process_maps::AddressSpace;
     use super::*;
     use crate::collector::{ChainSamples, Weight};
 

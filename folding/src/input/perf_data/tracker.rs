@@ -1,10 +1,11 @@
 //! Samples on their way to be counted: who took one, what was mapped then, and who walks its stack.
 
+use super::address_space::{AddressSpace, Map};
 use super::chain_builder::{ChainBuilder, WeighedSample};
 use super::chains::{Chains, CodeMaps};
 use super::context_cache::{ContextCache, KnownContext};
 use super::naming;
-use super::process_maps::{AddressSpace, Map, ProcessMaps};
+use super::process_maps::ProcessMaps;
 use super::walk_pool::{QueuedSample, SampleContext, WalkPool};
 use crate::collector::{Collector, SampleHead};
 use crate::error::Error;

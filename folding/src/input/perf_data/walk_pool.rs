@@ -1,9 +1,9 @@
 //! Copied stacks, walked and counted by several threads. Walking one takes far longer than handing it over; what needs
 //! no walk is counted by the thread that reads, which helps the others when they have enough to do.
 
+use super::address_space::AddressSpace;
 use super::chain_builder::{ChainBuilder, WeighedSample};
 use super::chains::{Chains, CodeMaps};
-use super::process_maps::AddressSpace;
 use crate::symbols::ObjectId;
 use crate::threads::Background;
 use crate::unwind::{self, UnwindTables};
