@@ -1,4 +1,4 @@
-"""Plain columns for tables of figures: the first to the left, the others to the right."""
+"""Columns of characters: figures, bars and texts in them, cut, aligned and folded."""
 
 from __future__ import annotations
 

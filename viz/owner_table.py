@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ground.results.categories import Category
 from ground.text.columns import cells, pad
+from viz.columns import bar, cut
 from viz.printable import printable
-from viz.terminal.columns import bar, cut
 from viz.weights import percentages
 
 LEAST_WIDTH = 20  # below this no row keeps both its name and its figure

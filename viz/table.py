@@ -15,11 +15,11 @@ from typing import Any, Generic, Literal, TypeVar
 from ground.results.histogram import Histogram
 from ground.text.tsv import Row
 from ground.text.units import format_bytes
+from viz.columns import bar, microseconds
 from viz.printable import printable
 from viz.svg.axes import us
 from viz.svg.elements import element
 from viz.svg.share_bar import share_bar
-from viz.terminal.columns import bar, microseconds
 
 R = TypeVar("R")
 Value = str | int | float | None

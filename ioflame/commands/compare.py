@@ -44,8 +44,8 @@ from ioflame.measure.study import refuse_idle
 from ioflame.present.comparison_page import counts_beside, unwatched, write_comparison_page
 from ioflame.present.comparison_tables import tables_of
 from ioflame.stages.comparison import plans_of, verdicts_of
+from viz.columns import folded
 from viz.tables.relative import agreement_lines, relative_section, render_relative_markdown, render_relative_tsv
-from viz.terminal.columns import folded
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.table import section_text
 from workloads.engines.rocksdb.command_line import CLIENT, bench_command

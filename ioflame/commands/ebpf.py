@@ -19,7 +19,7 @@ from ioflame.commands.arguments import Commands
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Alone
 from ioflame.measure.alone import watch
-from viz.terminal.columns import folded
+from viz.columns import folded
 
 _PROGRAMS: Mapping[str, Alone] = {name: one.alone for name, one in INSTRUMENTS.items() if one.alone is not None}
 

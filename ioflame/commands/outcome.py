@@ -14,7 +14,7 @@ from ground.results.files import Files
 from ground.results.run import Run
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.present.parts import part_of, parts_of, screen
-from viz.terminal.columns import folded
+from viz.columns import folded
 
 _STOPPED = "every process started here was stopped"
 

@@ -10,7 +10,7 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_OK
 from ground.text.progress import terminal_width
 from ioflame.commands.arguments import Commands
 from ioflame.present.rules_check import checked_rules
-from viz.terminal.columns import folded
+from viz.columns import folded
 
 
 def add_parser(commands: Commands) -> None:

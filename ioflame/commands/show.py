@@ -16,7 +16,7 @@ from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_screen
 from ioflame.present.parts import all_parts, part_of
-from viz.terminal.columns import folded
+from viz.columns import folded
 
 
 def _description() -> str:

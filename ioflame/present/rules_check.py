@@ -15,8 +15,8 @@ from ground.results.run import open_run
 from ground.system.atomic_files import read_toml
 from ground.system.scratch import scratch_directory
 from ioflame.stages.rules import rules_of
+from viz.columns import aligned
 from viz.printable import printable
-from viz.terminal.columns import aligned
 from workloads.registry import DEFAULT_ENGINE, service_rules
 from workloads.service import rules_text
 

@@ -20,12 +20,12 @@ from ground.results.states import STATES
 from ground.text.columns import NO_BREAK, cells, fold_line
 from tests.viz import observers
 from tests.viz.runs import record, view
+from viz.columns import aligned, folded, microseconds
+from viz.owner_table import LEAST_WIDTH, owner_table, summary_block
 from viz.tables.io_latency import io_latency_section
 from viz.tables.ladder import ladder_section
 from viz.tables.off_cpu import off_cpu_section, run_queue_section, wall_clock_section
 from viz.tables.pmp import locks_section
-from viz.terminal.columns import aligned, folded, microseconds
-from viz.terminal.owner_table import LEAST_WIDTH, owner_table, summary_block
 from viz.terminal.summary import render_summary
 from viz.terminal.table import section_text
 

@@ -10,6 +10,7 @@ from ground.results.histogram import Histogram
 from ground.results.off_cpu import OffCpu, OffStack, RunQueue, Thread, WallClock, WallRow
 from ground.results.states import STATES
 from ground.text.tsv import Row
+from viz.columns import cut
 from viz.printable import printable
 from viz.table import (
     ABOUT,
@@ -25,7 +26,6 @@ from viz.table import (
     fixed,
     histogram_columns,
 )
-from viz.terminal.columns import cut
 
 WAITS = {"woken": "wake-up to CPU", "preempted": "put off its CPU until it runs again", "started": "created to CPU"}
 _ON_CPU = "on-CPU"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ground.results.categories import Operation
 from ground.text.tsv import Row
+from viz.owner_table import owner_table
 from viz.printable import printable
 from viz.table import ABOUT, COUNT, PERCENT_2, WORDS, Block, Column, Records, Section, Table, fixed, tsv_only
-from viz.terminal.owner_table import owner_table
 
 
 def operations_section(operations: Sequence[Operation], width: int = 100, unicode: bool = True) -> Section:

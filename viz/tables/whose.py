@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ground.results.whose import OWNERS, FileRow, ReasonRow, Whose, WhoseRow
+from ground.text.tsv import Row
 from viz.table import (
     ABOUT,
     BAR,
@@ -17,6 +18,7 @@ from viz.table import (
     Block,
     Column,
     Form,
+    Records,
     Section,
     Table,
     Value,
@@ -129,8 +131,13 @@ def whose_section(whose: Whose) -> Section:
     ]
     legend = "Requests; shares are of all in the table. A read over the border of two parts is several."
     section.append(matrix("Reads by level, and by what is read", ["level", *parts, "all"], rows, legend=legend))
-    return [*section, *_reasons(whose), Table("requests", "", _REQUESTS, whose.rows), _files(whose),
-            Table("reasons", "", _REASONS, whose.reasons)]  # fmt: skip
+    return [
+        *section,
+        *_reasons(whose),
+        Records("requests", [_request_record(row) for row in whose.rows]),
+        _files(whose),
+        Records("reasons", [_reason_record(row) for row in whose.reasons]),
+    ]
 
 
 def _coverage(whose: Whose) -> str:
@@ -216,26 +223,16 @@ def _of_file(row: FileRow) -> str:
     return f"{of} {row.title}".strip()
 
 
-_REQUESTS: list[Column[WhoseRow]] = [
-    tsv_only("operation", lambda row: row.operation),
-    tsv_only("owner", lambda row: row.owner),
-    tsv_only("submitter", lambda row: row.submitter),
-    tsv_only("kind", lambda row: row.kind),
-    tsv_only("level", lambda row: row.level),
-    tsv_only("column_family", lambda row: row.column_family),
-    tsv_only("holds", lambda row: row.holds),
-    tsv_only("requests", lambda row: row.requests),
-    tsv_only("size_bytes", lambda row: row.bytes),
-    tsv_only("queue_ns", lambda row: row.queue_ns),
-    tsv_only("device_ns", lambda row: row.device_ns),
-]
-_REASONS: list[Column[ReasonRow]] = [
-    tsv_only("operation", lambda row: row.operation),
-    tsv_only("reason", lambda row: row.reason),
-    tsv_only("level", lambda row: row.level),
-    tsv_only("sampled", lambda row: row.sampled),
-    tsv_only("requests", lambda row: row.requests),
-    tsv_only("size_bytes", lambda row: row.bytes),
-    tsv_only("device_ns", lambda row: row.device_ns),
-    tsv_only("about", lambda row: row.label),
-]
+def _request_record(row: WhoseRow) -> Row:
+    return {
+        "operation": row.operation, "owner": row.owner, "submitter": row.submitter, "kind": row.kind,
+        "level": row.level, "column_family": row.column_family, "holds": row.holds, "requests": row.requests,
+        "size_bytes": row.bytes, "queue_ns": row.queue_ns, "device_ns": row.device_ns,
+    }  # fmt: skip
+
+
+def _reason_record(row: ReasonRow) -> Row:
+    return {
+        "operation": row.operation, "reason": row.reason, "level": row.level, "sampled": row.sampled,
+        "requests": row.requests, "size_bytes": row.bytes, "device_ns": row.device_ns, "about": row.label,
+    }  # fmt: skip

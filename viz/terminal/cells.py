@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from ground.results.cells import CellsRecord, Heading, Value
 from ground.system.host import describe_host
+from viz.columns import aligned, folded
 from viz.experiment_view import ExperimentView
 from viz.figures import number_text
-from viz.terminal.columns import aligned, folded
 
 Values = Mapping[str, Mapping[str, Value | None]]
 

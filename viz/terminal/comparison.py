@@ -9,9 +9,9 @@ from ground.results.differences import PlanRow, Variances, percent
 from ground.results.metrics import DECIDING
 from ground.results.verdicts import ComparedRuns, Verdicts
 from ground.text.units import format_seconds
+from viz.columns import folded
 from viz.table import Block
 from viz.tables.comparison import changes_of, decisions_table
-from viz.terminal.columns import folded
 from viz.terminal.table import section_text, table_text
 
 _LIBRARY = "tool library "

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from ground.results.profile import OTHER, Folded
 from ground.results.record import RunRecord, Target
 from ground.results.roles import READER, WRITES_VIEW, RoleFigures, role_figures
+from viz.columns import aligned
 from viz.printable import printable
-from viz.terminal.columns import aligned
 
 _LEAST_SHARE = 0.001
 _WRITTEN = ("flushed_gb", "compacted_gb")

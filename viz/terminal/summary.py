@@ -11,6 +11,7 @@ from ground.results.metrics import LEGEND, MODE_METRIC
 from ground.results.record import RunRecord
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
+from viz.columns import folded
 from viz.figures import (
     FIRST,
     HEADLINE,
@@ -20,9 +21,8 @@ from viz.figures import (
     watching_words,
     where_it_goes,
 )
+from viz.owner_table import owner_table, summary_block
 from viz.tables.windows import windows_section
-from viz.terminal.columns import folded
-from viz.terminal.owner_table import owner_table, summary_block
 from viz.terminal.table import section_text
 
 _OWNER = "owner"

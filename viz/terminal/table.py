@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ground.text.columns import fold_line
+from viz.columns import aligned, folded
 from viz.table import Section, Table
-from viz.terminal.columns import aligned, folded
 
 # Columns where the width is not known.
 _WIDTH = 100

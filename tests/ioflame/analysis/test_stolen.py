@@ -16,7 +16,7 @@ from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.checks.stolen_time import quiet_slices, share_bounds, stolen_checks, stolen_of, stolen_weight
 from ioflame.analysis.metric_intervals import weight_by_time
 from tests.records import folded, profile_facts, run_record, window
-from viz.terminal.owner_table import owner_table
+from viz.owner_table import owner_table
 
 SAMPLED, RAN, STOLEN = 3_790_000_000, 2_560_000_000, 1_500_000_000
 SECONDS = [window("perf", steal_ns=steal) for steal in (0, 1_200_000_000, 0, 300_000_000, 0)]
