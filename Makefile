@@ -164,7 +164,7 @@ bench-observers: setup-dev ## what each observer, and attach, costs servers (25 
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
 	@$(BIN)/python -m tests.bench.attach_cost $(BENCH)
 
-EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp whose')
+EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp requests')
 LATEST = "$${OUT:-runs}/latest"
 
 docs: setup-dev ## the README's pictures and tables, from real runs, an experiment, a comparison

@@ -18,7 +18,7 @@ from ground.results.run import Run, open_run
 from tests.places import ROOT
 
 KEYS = "400000"
-ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "whose", "null")
+ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "requests", "null")
 # Of a window of the recorded run.
 SECONDS = 3
 

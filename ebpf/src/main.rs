@@ -36,12 +36,12 @@ mod offcpu;
 mod queries;
 mod records;
 mod refusal;
+mod requests;
 mod runqlat;
 mod session;
 mod symbols;
 mod targets;
 mod uprobes;
-mod whose;
 mod writes;
 
 /// Of the results; `ground.system.atomic_files.read_json` compares it with what it knows.
@@ -71,10 +71,11 @@ enum Program {
     Offcpu(offcpu::OffcpuOptions),
     /// Records of single queries: what each slow one waited for, and some others beside them
     Records(records::RecordsOptions),
+    /// What the requests of a block device belong to: each with its file, offset, thread and reason
+    #[command(alias = "whose")]
+    Requests(requests::RequestsOptions),
     /// Run-queue latency and context switches of a process
     Runqlat(runqlat::RunqlatOptions),
-    /// Whose the requests of a block device are: each with its file, offset, thread and reason
-    Whose(whose::WhoseOptions),
     /// The write path: each write stage by stage, and its wait in the queue by what its leaders did
     Writes(writes::WritesOptions),
 }
@@ -90,8 +91,8 @@ fn main() -> ExitCode {
         Program::Ladder(options) => ladder::run(&options),
         Program::Offcpu(options) => offcpu::run(&options),
         Program::Records(options) => records::run(&options),
+        Program::Requests(options) => requests::run(&options),
         Program::Runqlat(options) => runqlat::run(&options),
-        Program::Whose(options) => whose::run(&options),
         Program::Writes(options) => writes::run(&options),
     });
     match done {

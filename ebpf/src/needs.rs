@@ -295,8 +295,8 @@ const INSTRUMENTS: [(&str, TryWays); 8] = [
     ("ladder", crate::ladder::trial),
     ("offcpu", crate::offcpu::trial),
     ("records", crate::records::trial),
+    ("requests", crate::requests::trial),
     ("runqlat", crate::runqlat::trial),
     ("uprobes", |trial| trial.watch_own()),
-    ("whose", crate::whose::trial),
     ("writes", crate::writes::trial),
 ];

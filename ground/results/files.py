@@ -42,7 +42,7 @@ class Files:
     REQUEST_STACKS = "requests.stacks.data"
     REQUEST_REASONS = "requests.profile.json"
     STORED_FILES = "stored.json"
-    WHOSE = "whose.json"
+    REQUEST_ATTRIBUTION = "whose.json"
     WRITES = "writes.json"
     OFF_CPU = "offcpu.json"
     OFF_CPU_DATA = "offcpu.data"

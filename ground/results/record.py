@@ -22,6 +22,13 @@ CUT = "up to the last line of the report before the benchmark ended"
 # The role of commands that ran after the last window.
 ANALYSIS = "analysis"
 
+# Instruments that were renamed, by the name that runs of before have, and that users may still give.
+FORMER_NAMES = {"whose": "requests"}
+
+
+def current_name(instrument: str) -> str:
+    return FORMER_NAMES.get(instrument, instrument)
+
 
 @dataclass
 class Command:
@@ -156,6 +163,7 @@ class Window:
     engine: dict[str, Stated] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.kind = current_name(self.kind)
         in_order(self.start_ns, self.end_ns)
 
     @property
@@ -171,6 +179,9 @@ class Unobserved:
     why: str
     mend: str
     asked: bool
+
+    def __post_init__(self) -> None:
+        self.kind = current_name(self.kind)
 
 
 @dataclass
@@ -228,6 +239,9 @@ class ObserverCost:
     kind: str
     qps_ratio: Interval
 
+    def __post_init__(self) -> None:
+        self.kind = current_name(self.kind)
+
 
 @dataclass
 class Expectation:
@@ -265,6 +279,9 @@ class OwnCost:
     period: Amount = 0.0
     allowed: Amount = 0.0
     cut: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.seconds = {current_name(kind): seconds for kind, seconds in self.seconds.items()}
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The requests of a block device in a window, one by one, as `ioflame-ebpf whose` writes them."""
+"""The requests of a block device in a window, one by one, as `ioflame-ebpf requests` writes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ground.system.atomic_files import read_json, read_whole
 
 # Of Request.file and Request.stack: there is none.
 NOTHING = 0xFFFF_FFFF
-# `Row` of ebpf/src/whose/requests.rs.
+# `Row` of ebpf/src/requests/ended.rs.
 _ROW = struct.Struct("<QQIIIIIIIBBBB")
 
 

@@ -104,9 +104,10 @@ _LISTS = {"{instruments}": _instruments, "{observing}": _observing, "{services}"
 
 def collectors(text: str) -> tuple[str, ...] | None:
     """The instruments asked for, each once, in the order of their windows; None where nothing was said."""
+    from ground.results.record import current_name
     from ioflame.instruments import INSTRUMENTS
 
-    asked = text.replace(",", " ").split()
+    asked = [current_name(name) for name in text.replace(",", " ").split()]
     unknown = [name for name in asked if name not in INSTRUMENTS]
     if unknown:
         raise UsageError(

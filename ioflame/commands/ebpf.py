@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.checks import Verdict, render_checks, worst
+from ground.results.record import FORMER_NAMES
 from ground.system.atomic_files import check_new, read_whole, write_whole
 from ground.system.held_process import process_number
 from ground.system.process import Children, interruptible
@@ -32,6 +33,7 @@ def add_parser(commands: Commands) -> None:
     for name, program in _PROGRAMS.items():
         one = programs.add_parser(
             name,
+            aliases=[former for former, current in FORMER_NAMES.items() if current == name],
             help=program.about,
             description=program.about,
             epilog=f"OVERHEAD\n{program.overhead.strip()}\n\nEXAMPLE\n{program.example.strip()}",

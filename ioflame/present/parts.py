@@ -19,6 +19,7 @@ from ground.results.io_latency import read_io_latency
 from ground.results.job_costs import read_job_costs
 from ground.results.ladder import read_ladder
 from ground.results.metrics import cpu_profiled
+from ground.results.record import current_name
 from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run, read_or_none
 from ground.settings import Setting
@@ -58,6 +59,7 @@ def parts_of(run: Run) -> dict[str, Part]:
 
 def part_of(run: Run, name: str) -> Part:
     """name: of a part, or a view. UsageError where the run does not have it."""
+    name = current_name(name)
     # Of its own instrument no other is needed.
     instrument = instruments.instrument_named(name)
     own = instrument.parts.get(name) if instrument is not None else _OWN.get(name)

@@ -76,10 +76,10 @@ def stacksampler(pid: int, out: Path) -> Sequence[str]:
     return [str(built_binary("stacksampler")), f"--pid={pid}", "--hz=10", "--callgraph=dwarf", f"--output={out}"]
 
 
-def whose(device: str, *arguments: str) -> Callable[[int, Path], Sequence[str]]:
+def requests(device: str, *arguments: str) -> Callable[[int, Path], Sequence[str]]:
     def argv(pid: int, out: Path) -> Sequence[str]:
         rows = ["--rows", str(out.with_suffix(".rows")), "--recording", str(out.with_suffix(".stacks"))]
-        return [*loader("whose", "--device", device, *rows, *arguments)(pid, out)]
+        return [*loader("requests", "--device", device, *rows, *arguments)(pid, out)]
 
     return argv
 
@@ -95,8 +95,8 @@ def observers(device: str) -> list[Observer]:
         Observer("perf 99 Hz, the process alone", perf()),
         Observer("PMP 10 Hz, stacks copied", stacksampler, goals={1: 0.01}),
         ours("iolat", {1: 0.02}, "iolat", "--device", device),
-        Observer("whose, 1 stack in 32", whose(device, "--reasons", "32"), True, {1: 0.05}),
-        Observer("whose, no stacks", whose(device), True, {1: 0.05}),
+        Observer("requests, 1 stack in 32", requests(device, "--reasons", "32"), True, {1: 0.05}),
+        Observer("requests, no stacks", requests(device), True, {1: 0.05}),
         ours("ladder 1 in 8", {1: 0.05, 8: 0.03}, "ladder", "--sample", "8"),
         ours("ladder 1 in 1", {}, "ladder", "--sample", "1"),
         ours("ladder 1 in 8, no reader", {}, "ladder", "--sample", "8", "--no-reader"),

@@ -121,7 +121,7 @@ def seldom_slow(shim: Path) -> list[str]:
     """Arms of which one sleeps 20 ms in one read of fifty."""
     slow = f"--arm=slow=LD_PRELOAD={shim} SHIM_SLEEP_NS=20000000 SHIM_SLEEP_EVERY=50 db_bench"
     plain = f"--arm=plain=LD_PRELOAD={shim} db_bench"
-    return [plain, slow, "--collect=tail whose", "--blocks=1", "--no-twin", "--json"]
+    return [plain, slow, "--collect=tail requests", "--blocks=1", "--no-twin", "--json"]
 
 
 @pytest.mark.long

@@ -11,8 +11,8 @@ from ground.results.io_latency import read_io_latency
 from ground.results.ladder import STAGES, read_ladder
 from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
 from ground.results.record import Window
+from ground.results.request_attribution import read_attribution
 from ground.results.run import Run
-from ground.results.whose import read_whose
 from ground.text.columns import cells
 from tests.recorded_run import ALL, Measured
 from viz.figures import watching_words
@@ -34,11 +34,11 @@ def test_every_file_is_there_and_nothing_is_missing(run: Run) -> None:
         *("db_bench.log", Files.RECORD, Files.SUMMARY, Files.REPORT, Files.PERF_DATA, Files.CATEGORIES, Files.FOLDED),
         *(Files.FLAMEGRAPH, Files.PPROF, Files.IO_LATENCY, Files.LADDER, Files.OFF_CPU, Files.OFF_CPU_DATA),
         *(Files.OFF_CPU_FLAMEGRAPH, Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE, Files.RUN_QUEUE),
-        *(Files.WHOSE, Files.REQUESTS, Files.REQUEST_ROWS, Files.REQUEST_STACKS, Files.STORED_FILES),
+        *(Files.REQUEST_ATTRIBUTION, Files.REQUESTS, Files.REQUEST_ROWS, Files.REQUEST_STACKS, Files.STORED_FILES),
         *(Files.WALL_CLOCK, Files.PMP, Files.PMP_DATA, Files.PMP_FOLDED, Files.PMP_FLAMEGRAPH, Files.LOCKS),
     }
     assert {name for name in files if not run.path(name).stat().st_size} == set()
-    for start in ("iolat", "ladder", "on-CPU + off-CPU", "pmp", "whose"):
+    for start in ("iolat", "ladder", "on-CPU + off-CPU", "pmp", "requests"):
         assert [check for check in run.record.checks if check.name.startswith(start)], f"no check of {start}"
 
 
@@ -48,7 +48,7 @@ def test_the_observers_windows_are_those_of_the_run(run: Run) -> None:
         ("ladder", read_ladder(run.path(Files.LADDER))),
         ("offcpu", read_off_cpu(run.path(Files.OFF_CPU))),
         ("runqlat", read_run_queue(run.path(Files.RUN_QUEUE))),
-        ("whose", read_whose(run.path(Files.WHOSE))),
+        ("requests", read_attribution(run.path(Files.REQUEST_ATTRIBUTION))),
     ):
         # Opened just before the counters are read, and closed just after.
         around = window(run, kind)
@@ -56,12 +56,12 @@ def test_the_observers_windows_are_those_of_the_run(run: Run) -> None:
 
 
 def test_whose_reads_are_those_of_the_tables_and_have_a_reason(run: Run) -> None:
-    whose = read_whose(run.path(Files.WHOSE))
-    reads = [row for row in whose.of("read") if row.submitter == "process"]
-    tables = whose.count(row for row in reads if row.kind == "sst" and row.level is not None and row.holds)
-    assert tables >= 0.99 * whose.count(reads) > 0
+    attribution = read_attribution(run.path(Files.REQUEST_ATTRIBUTION))
+    reads = [row for row in attribution.of("read") if row.submitter == "process"]
+    tables = attribution.count(row for row in reads if row.kind == "sst" and row.level is not None and row.holds)
+    assert tables >= 0.99 * attribution.count(reads) > 0
     # A workload of Gets; reads whose stacks give no reason are `other`.
-    found = [row for row in whose.reasons if row.operation == "read"]
+    found = [row for row in attribution.reasons if row.operation == "read"]
     assert sum(row.requests for row in found if row.reason == "get") >= 0.9 * sum(row.requests for row in found)
 
 

@@ -112,7 +112,7 @@ def test_the_seconds_add_up_to_their_windows(finished: Measured) -> None:
 def test_the_commands_and_their_seeds_are_on_record(finished: Measured) -> None:
     commands = {c.name: c for c in finished.record.commands}
     names = ["db_bench load", "db_bench settle", "db_bench readrandom", "perf record (trial)", "perf record"]
-    names += ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "pmp stacksampler", "ebpf whose"]
+    names += ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "pmp stacksampler", "ebpf requests"]
     names += ["db_bench levelstats"]
     assert [c.name for c in finished.record.commands] == [*names, *[ANALYSIS] * 5]
     # Each recording is folded once.

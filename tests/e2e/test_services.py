@@ -23,7 +23,7 @@ from ground.results.record import Window
 from ground.system.page_cache import drop_files
 from ground.system.process import Children
 from tests.e2e.commands import attached, service
-from tests.ebpf.whose_window import seen
+from tests.ebpf.requests_window import seen
 from tests.figures import Report
 from tests.pgbench import ends_of_transactions, logging_to
 from tests.recorded_run import Measured
@@ -198,7 +198,7 @@ def test_a_relation_is_told_by_its_path_and_by_its_name(
 
         titled = f"host={place} user=postgres dbname=postgres"
         found = seen(tmp_path, load, pid=pid, database=place / "data", engine="postgresql", titles=titled)
-    relations = [row for row in found.whose.files if row.kind == "relation"]
+    relations = [row for row in found.attribution.files if row.kind == "relation"]
     titles = {row.title for row in relations if row.reads}
     assert {f"postgres.public.pgbench_accounts{part}" for part in ("", "_pkey")} <= titles, titles
     accounts = next(row for row in relations if row.title == "postgres.public.pgbench_accounts")

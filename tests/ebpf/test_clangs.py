@@ -40,7 +40,8 @@ def test_a_clang_builds_programs_that_load(clang: str, target: Path, tmp_path: P
     programs = [
         ["ladder", "--start=query", "--query-symbol=rocksdb::DBImpl::WriteImpl"], ["ladder", "--start=syscall"],
         ["records", "--kind=write", "--force", *records], ["writes", "--stages=full", "--force", "--exact-wake-ups"],
-        ["offcpu"], ["offcpu", "--waker"], ["runqlat"], ["iolat", disk], ["whose", disk, f"--rows={tmp_path / 'rows'}"],
+        ["offcpu"], ["offcpu", "--waker"], ["runqlat"], ["iolat", disk],
+        ["requests", disk, f"--rows={tmp_path / 'rows'}"],
     ]  # fmt: skip
     with writing_client("rocksdb", tmp_path / "written", 2) as writer:
         for program in programs:

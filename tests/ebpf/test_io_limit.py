@@ -14,7 +14,7 @@ from ebpf.tail import TailRequest
 from ground.results.io_latency import read_io_latency
 from ground.system.limits import hierarchy_of, own_name
 from tests.ebpf.off_cpu_windows import observe_load
-from tests.ebpf.whose_window import seen
+from tests.ebpf.requests_window import seen
 from tests.ebpf.windows import Standin, ladder_of, observed, part_sums, records_of
 from tests.until import until
 

@@ -35,7 +35,7 @@ def test_what_makes_no_sense(capsys: pytest.CaptureFixture[str], arguments: list
 
 @pytest.mark.needs("co-re")
 @pytest.mark.parametrize(
-    "command", ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "ebpf tail", "ebpf whose", "pmp"]
+    "command", ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "ebpf tail", "ebpf requests", "pmp"]
 )
 def test_a_process_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str) -> None:
     gone = subprocess.Popen(["true"])

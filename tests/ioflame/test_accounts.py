@@ -28,7 +28,7 @@ QUERIES = 2_000
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    made = Run.create(tmp_path, run_record(windows=[window("whose", 5, queries=QUERIES)]))
+    made = Run.create(tmp_path, run_record(windows=[window("requests", 5, queries=QUERIES)]))
     for name, result in observers.results().items():
         write_json(made.directory / name, result)
     write_json(made.path(Files.LADDER), observers.of_several(observers.ladder()))
@@ -44,7 +44,7 @@ def test_accounts_add_up_to_what_they_are_of(run: Run) -> None:
     note_accounts(run)
     found = {one.name: one for one in accounts_in(run.directory)}
     of_several = observers.of_several(observers.ladder())
-    writes, whose = observers.write_ladder(), observers.whose()
+    writes, attribution = observers.write_ladder(), observers.attribution()
     assert found["ladder"].by_work()["all"] == pytest.approx(of_several.total.mean_ns / 1e3)
     assert found["several"].by_work()["all"] == pytest.approx(300)
     assert found["writepath"].by_work()["all"] == pytest.approx(writes.total_ns / writes.finished / 1e3)
@@ -54,7 +54,7 @@ def test_accounts_add_up_to_what_they_are_of(run: Run) -> None:
     assert rows["log sync: file system"] == pytest.approx(100 * 290 / 300)
     assert found["groups"].by_work()["groups"] == pytest.approx(1 / 3)
     assert found["slow"].by_work()["all"] == pytest.approx(tail().tail.mean_us)
-    own = [row for row in whose.rows if row.owner != "others"]
+    own = [row for row in attribution.rows if row.owner != "others"]
     assert found["reads"].all == sum(row.requests for row in own if row.operation == "read")
     assert found["reads"].work == QUERIES
     assert found["written"].all == pytest.approx(sum(row.bytes for row in own if row.operation == "write") / 1024)
@@ -92,8 +92,8 @@ def test_without_results_there_is_no_file(run: Run) -> None:
 
 
 def test_a_window_without_a_count_of_queries_has_no_requests_by_query(tmp_path: Path) -> None:
-    run = Run.create(tmp_path, run_record(windows=[window("whose", 5)]))
-    write_json(run.path(Files.WHOSE), observers.whose())
+    run = Run.create(tmp_path, run_record(windows=[window("requests", 5)]))
+    write_json(run.path(Files.REQUEST_ATTRIBUTION), observers.attribution())
     run.path(Files.REQUESTS).write_text("{}")
     note_accounts(run)
     assert accounts_in(run.directory) == []

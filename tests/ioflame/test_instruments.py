@@ -13,12 +13,13 @@ import pytest
 
 from ground.errors import UsageError
 from ground.results.files import Files
+from ground.results.request_attribution import StoredListing
 from ground.results.run import Run
-from ground.results.whose import StoredListing
 from ground.system.atomic_files import write_json
-from ioflame.instruments import INSTRUMENTS, iolat, ladder, null, offcpu, perf, pmp, runqlat, tail, whose, writes
+from ioflame.commands.arguments import collectors
+from ioflame.instruments import INSTRUMENTS, iolat, ladder, null, offcpu, perf, pmp, requests, runqlat, tail, writes
 from ioflame.instruments.instrument import Instrument, add_backend
-from ioflame.instruments.whose import listing_of
+from ioflame.instruments.requests import listing_of
 from ioflame.measure.job import Planned
 from ioflame.present.formats import FORMATS, Asked, format_of
 from ioflame.present.parts import all_parts
@@ -26,13 +27,13 @@ from ioflame.present.stacks import Stacks
 from ioflame.stages.observed import analyse_observed
 from tests.ioflame.asked import options
 from tests.places import ROOT
-from tests.records import run_record
+from tests.records import run_record, window
 from tests.requests import row, told
 from viz.flame.stacks import Stack
 from workloads.registry import file_kinds, files_reader, rules_named
 from workloads.scales import Scale
 
-FIRST = (perf, iolat, ladder, offcpu, runqlat, pmp, whose, null, tail, writes)
+FIRST = (perf, iolat, ladder, offcpu, runqlat, pmp, requests, null, tail, writes)
 
 
 def test_every_file_is_found_in_the_order_of_the_windows() -> None:
@@ -70,8 +71,8 @@ def test_requests_of_children_alone_have_no_reason_and_a_table(tmp_path: Path) -
     (tmp_path / Files.REQUEST_ROWS).write_bytes(b"".join(struct.pack("<QQIIIIIIIBBBB", *one) for one in rows))
     (tmp_path / Files.REQUEST_STACKS).write_bytes(b"without a sample")
     write_json(tmp_path / Files.STORED_FILES, StoredListing())
-    assert whose.INSTRUMENT.alone is not None
-    text, _ = whose.INSTRUMENT.alone.show(tmp_path / Files.REQUESTS)
+    assert requests.INSTRUMENT.alone is not None
+    text, _ = requests.INSTRUMENT.alone.show(tmp_path / Files.REQUESTS)
     assert "process 42 and children" in text and "Why they were sent" not in text
 
 
@@ -156,3 +157,8 @@ def _asked(collect: tuple[str, ...], named: tuple[str, ...], *words: str) -> set
     scale = Scale("smoke", "", 1, 1, 1, 1, collect, named)
     plan = replace(Planned(options(*words), *[cast(Any, None)] * 6), scale=scale)
     return {name for name in INSTRUMENTS if plan.is_asked(name)}
+
+
+def test_an_instrument_is_known_by_its_former_name() -> None:
+    assert collectors("whose perf") == ("perf", "requests")
+    assert window("whose", 5).kind == "requests"

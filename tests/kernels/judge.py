@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ebpf.iolat import io_latency_checks
 from ebpf.ladder import ladder_checks
+from ebpf.requests import attribution_checks
 from ebpf.tail import record_checks
-from ebpf.whose import whose_checks
 from ebpf.writes import write_checks
 from ground.errors import EXIT_HOST, EXIT_OK, IoflameError
 from ground.results.checks import Check, Verdict
@@ -18,11 +18,11 @@ from ground.results.io_latency import read_io_latency
 from ground.results.ladder import read_ladder
 from ground.results.off_cpu import read_off_cpu, read_run_queue
 from ground.results.query_records import read_recorded
+from ground.results.request_attribution import StoredListing
 from ground.results.requests import NOTHING, read_requests, request_rows
-from ground.results.whose import StoredListing
 from ground.results.write_ladder import read_write_ladder
 from ground.system.diskstats import DiskCount
-from ioflame.analysis.whose import whose_of
+from ioflame.analysis.request_attribution import attribute_requests
 
 # Threads' times of one thread each: by so much, or ns, their parts may be off.
 _OFF, _OFF_NS = 0.02, 2_000_000
@@ -100,9 +100,9 @@ def _iolat(path: Path, load: str) -> Iterator[Check]:
         yield _within("flushes", latency.count("flush"), disk.inner.flush, disk.outer.flush)
 
 
-def _whose(path: Path, load: str) -> Iterator[Check]:
+def _requests(path: Path, load: str) -> Iterator[Check]:
     told, rows = read_requests(path), path.with_suffix(".rows")
-    yield from whose_checks(whose_of(told, request_rows(rows, told), StoredListing(), {}, {}))
+    yield from attribution_checks(attribute_requests(told, request_rows(rows, told), StoredListing(), {}, {}))
     operation = "read" if load == "reader" else "write"
     own = [
         row
@@ -160,6 +160,6 @@ def _writes(path: Path, _: str) -> Iterator[Check]:
 
 
 CHECKS = {
-    "iolat": _iolat, "ladder": _ladder, "offcpu": _offcpu, "runqlat": _runqlat, "records": _records, "whose": _whose,
-    "writes": _writes,
+    "iolat": _iolat, "ladder": _ladder, "offcpu": _offcpu, "runqlat": _runqlat, "records": _records,
+    "requests": _requests, "writes": _writes,
 }  # fmt: skip

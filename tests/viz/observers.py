@@ -12,8 +12,8 @@ from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice, QueryPar
 from ground.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
 from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
 from ground.results.probes import Trap
+from ground.results.request_attribution import AttributedRequests, FileRow, ReasonRow, RequestAttribution
 from ground.results.requests import OperationTotal
-from ground.results.whose import FileRow, ReasonRow, Whose, WhoseRow
 from ground.results.write_ladder import StageFunction, WriteLadder, WritePilot, WriteRole, WriteStage
 from ground.system.diskstats import DiskCount, DiskCounts
 from ioflame.instruments import INSTRUMENTS
@@ -132,21 +132,21 @@ def pmp() -> Pmp:
     )  # fmt: skip
 
 
-def whose_row(
+def attributed(
     operation: str, owner: str, requests: int, kind: str = "", level: int | None = None, holds: str = ""
-) -> WhoseRow:
+) -> AttributedRequests:
     """Of 8 KiB each, 1 us in the queue and 50 us at the device; flushes and what asks for them have no data."""
     size = 0 if owner == "no data" else 8192
     times = requests * 1000, requests * 50_000
-    return WhoseRow(operation, owner, "process", kind, level, "", holds, requests, requests * size, *times)
+    return AttributedRequests(operation, owner, "process", kind, level, "", holds, requests, requests * size, *times)
 
 
-def whose() -> Whose:
+def attribution() -> RequestAttribution:
     rows = [
-        whose_row("read", "database", 400, "sst", 2, "data"), whose_row("read", "database", 40, "sst", 1, "data"),
-        whose_row("read", "database", 30, "sst", 2, "index"), whose_row("write", "database", 20, "wal"),
-        whose_row("read", "others", 7), whose_row("write", "file system", 6, "metadata"),
-        whose_row("write", "no data", 4, "sync"), whose_row("flush", "no data", 4, "flush"),
+        attributed("read", "database", 400, "sst", 2, "data"), attributed("read", "database", 40, "sst", 1, "data"),
+        attributed("read", "database", 30, "sst", 2, "index"), attributed("write", "database", 20, "wal"),
+        attributed("read", "others", 7), attributed("write", "file system", 6, "metadata"),
+        attributed("write", "no data", 4, "sync"), attributed("flush", "no data", 4, "flush"),
     ]  # fmt: skip
     totals = {
         name: OperationTotal(
@@ -167,7 +167,7 @@ def whose() -> Whose:
         ReasonRow("read", "get", "Get: one key", 2, 55, 440.0, 440.0 * 8192, 22e6),
         ReasonRow("read", "compaction", "files that are merged", 1, 4, 30.0, 30.0 * 8192, 1.5e6),
     ]
-    return Whose(
+    return RequestAttribution(
         "co-re", "tp_btf", Device(254, 0, "vda"), [42], False, 10**9, 6 * 10**9, "rocksdb", "/db", "", [], rows, files,
         (0, 0), reasons, 8, 0, 0, 0, 0, 0, totals, {"no_end": 0}, {}, DiskWindow(counts, counts),
     )  # fmt: skip
@@ -208,8 +208,8 @@ def results() -> dict[str, object]:
     """What instruments leave, by file: a new one has a row here, which the tests of pages and of `show` take."""
     return {
         Files.LADDER: ladder(), Files.IO_LATENCY: io_latency(), Files.OFF_CPU: off_cpu(), Files.RUN_QUEUE: run_queue(),
-        Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(), Files.WHOSE: whose(),
-        Files.TAIL: tail(), Files.WRITES: write_ladder(),
+        Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(),
+        Files.REQUEST_ATTRIBUTION: attribution(), Files.TAIL: tail(), Files.WRITES: write_ladder(),
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from ioflame.analysis.jobs import job_costs
 from ioflame.present.sweep import shown_sweep
 from tests.background_jobs import UNIX, recorded, samples, windows
 from tests.viz.markup import rows_of
-from tests.viz.observers import whose, whose_row
+from tests.viz.observers import attributed, attribution
 from tests.viz.runs import RATES
 from viz.page.jobs import job_lanes, tree_panels
 from viz.page.rendering import section_markup
@@ -25,8 +25,8 @@ from viz.page.timeline import timeline
 from viz.svg.job_lanes import lanes_height
 from viz.svg.sweep import sweep_plot
 from viz.tables.jobs import jobs_line, jobs_section
+from viz.tables.request_attribution import attribution_section, labelled, level_matrix, reason_sums
 from viz.tables.sweep import SweepView, sweep_section
-from viz.tables.whose import labelled, level_matrix, reason_sums, whose_section
 from viz.terminal.table import section_text
 
 
@@ -107,25 +107,26 @@ def test_a_stall_is_seen_through_all_panels_and_jobs_below_them() -> None:
 # ---- whose requests are ----------------------------------------------------------------------------------------------
 def test_rows_of_one_label_are_one() -> None:
     twice = replace(
-        whose(), rows=[whose_row("read", "others", 3), replace(whose_row("read", "others", 4), submitter="kernel")]
+        attribution(),
+        rows=[attributed("read", "others", 3), replace(attributed("read", "others", 4), submitter="kernel")],
     )
     assert [(one.label, one.requests) for one in labelled(twice, "read")] == [("other processes", 7)]
-    assert [one.label for one in labelled(whose(), "read")] == [
+    assert [one.label for one in labelled(attribution(), "read")] == [
         "sst, L2, data", "sst, L1, data", "sst, L2, index", "other processes",
     ]  # fmt: skip
-    assert [one.label for one in labelled(whose(), "write")] == [
+    assert [one.label for one in labelled(attribution(), "write")] == [
         "wal", "file system: metadata", "asks for a flush, without data",
     ]  # fmt: skip
     # Who else reads files of the database is said, and column families where there are several.
-    by_others = replace(whose_row("read", "database", 3, "sst", 2, "data"), submitter="others", column_family="a")
-    found = replace(whose(), rows=[by_others, replace(by_others, column_family="b", requests=1)])
+    by_others = replace(attributed("read", "database", 3, "sst", 2, "data"), submitter="others", column_family="a")
+    found = replace(attribution(), rows=[by_others, replace(by_others, column_family="b", requests=1)])
     assert [one.label for one in labelled(found, "read")] == [
         "sst, L2, a, data (by other processes)", "sst, L2, b, data (by other processes)",
     ]  # fmt: skip
 
 
 def test_the_text_has_shares_of_the_operation() -> None:
-    text = section_text(whose_section(whose()))
+    text = section_text(attribution_section(attribution()))
     assert "Requests of vda (254:0, 5.0 s), process 42\nfiles of rocksdb in /db\n" in text
     lines = [line.split() for line in text.splitlines()]
     assert ["sst,", "L2,", "data", "400", "83.9", "3.1", "MiB", "50.0"] in lines
@@ -134,19 +135,22 @@ def test_the_text_has_shares_of_the_operation() -> None:
     assert "Why requests were sent: read" in text and "By 59 stacks" in text
     assert any(line[:1] == ["000012.sst"] and "moved" in line for line in lines)
     # Levels and parts are a table of the reads.
-    assert level_matrix(whose()) == (["data", "index"], [("L1", [40, 0]), ("L2", [400, 30])])
-    assert [(one.label, one.requests) for one in reason_sums(whose(), "read")] == [("get", 440), ("compaction", 30)]
+    assert level_matrix(attribution()) == (["data", "index"], [("L1", [40, 0]), ("L2", [400, 30])])
+    assert [(one.label, one.requests) for one in reason_sums(attribution(), "read")] == [
+        ("get", 440),
+        ("compaction", 30),
+    ]
 
 
 def test_the_page_has_the_same() -> None:
-    page = section_markup(whose_section(whose()))
+    page = section_markup(attribution_section(attribution()))
     assert "477 of 477 reads, 30 of 30 writes, 4 of 4 flushes, as /proc/diskstats counts them." in page
     assert rows_of(page, "Reads by level, and by what is read")[1:] == [
         ["L1", "40 (8.5 %)", "0 (0.0 %)", "40"], ["L2", "400 (85.1 %)", "30 (6.4 %)", "430"],
     ]  # fmt: skip
     assert ["sst, L2, data", "400", "83.9", "3.1 MiB", "50.0"] in rows_of(page, "Requests by what they are for: read")
     assert "Why requests were sent: read" in page and "moved from L1" in page
-    assert "No request of vda ended" in section_markup(whose_section(replace(whose(), rows=[])))
+    assert "No request of vda ended" in section_markup(attribution_section(replace(attribution(), rows=[])))
 
 
 # ---- sweeps ----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ def jobs_section(costs: JobCosts) -> Section:
         Table("jobs", "Background jobs by output level and reason", _JOBS, costs.rows),
         matrix("us of CPU per MiB written, by category (jobs whole within perf's window)", *_by_category(costs)),
         Records("jobs_by_category", list(_categories(costs))),
-        Table("jobs_on_device", "Device time of jobs (jobs whole within the window of whose)", _DEVICE, costs.device),
+        Table(
+            "jobs_on_device", "Device time of jobs (jobs whole within the window of requests)", _DEVICE, costs.device
+        ),
         Records("stalls", [_stall_record(row) for row in costs.stalls]),
     ]
 

@@ -34,11 +34,11 @@ def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("words", "wanted"),
     [
         (["s"], {"show", "store", "sweep"}),
-        (["show", "some-run", "w"], {"windows", "waits", "whose", "worst", "writepath"}),
+        (["show", "some-run", "w"], {"windows", "waits", "worst", "writepath"}),
         (["show", "some-run", "--"], {"--help", "--json", "--tsv"}),
         (["profile", "--sc"], {"--scale"}),
         (["profile", "--scale", ""], {"smoke", "default", "full"}),
-        (["ebpf", ""], {"iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes"}),
+        (["ebpf", ""], {"iolat", "ladder", "offcpu", "runqlat", "tail", "requests", "whose", "writes"}),
         (["explain", "multi"], {"multireadrandom"}),
         (["show", "some"], {"some-run"}),
         (["analyse", "--v"], {"--verbose"}),
@@ -72,7 +72,7 @@ def test_every_command_has_a_page_with_all_its_options(share: Path, capsys: pyte
     found = pages(share)
     _, about = build_parser()
     below = {
-        "ebpf": ("iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes"),
+        "ebpf": ("iolat", "ladder", "offcpu", "runqlat", "tail", "requests", "writes"),
         "rocksdb": ("get", "list", "remove"),
         "rules": ("check",),
         "store": ("add", "check", "compact", "export", "fleet", "ls", "rm", "sql"),

@@ -28,7 +28,7 @@ WORDS = {
     "options.threads", "moving[0]", "package", "pid", "pids[0]", "process.pid", "recording.name",
     "self.about.versions", "self.pid", "wanted", "what", "where", "Files.PERF_DATA", "_MOST_SAMPLE",
     "releases.name", "releases.library", "releases.listing", "since", "machine", "classifier",
-    "whose.device.name",
+    "attribution.device.name",
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ioflame.instruments.instrument import one_pid
 from ioflame.version import version
 from tests.ioflame.asked import asked
 
-PROGRAMS = ("iolat", "ladder", "offcpu", "runqlat", "tail", "whose", "writes")
+PROGRAMS = ("iolat", "ladder", "offcpu", "runqlat", "tail", "requests", "writes")
 _BENCH = "./db_bench --benchmarks=readrandom --use_existing_db --db=/no/such --duration=60"
 
 # By the words they begin with: further words, and what the message names.
@@ -72,8 +72,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("runqlat --pid 1 --pid 2", "runqlat looks at one process at a time"),
         ("offcpu --pid 1 --dir /proc", "--dir /proc is not empty"),
         ("iolat --pid 1 --device /no/such", "--device /no/such: No such file"),
-        ("whose --pid 1 --database /no/such", "--database /no/such is no directory"),
-        ("whose --pid 1 --reasons -1", "--reasons=-1 is out of range"),
+        ("requests --pid 1 --database /no/such", "--database /no/such is no directory"),
+        ("requests --pid 1 --reasons -1", "--reasons=-1 is out of range"),
     ],
     "experiment io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
     "explain io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],

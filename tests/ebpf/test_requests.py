@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ebpf.whose import WhoseRequest, requests_observer
+from ebpf.requests import RequestsOptions, requests_observer
 from ground.results.files import Files
 from ground.results.requests import read_requests, request_rows
 from ioflame.instruments.iolat import device_number
 from tests.ebpf.conftest import Disk, mounted
-from tests.ebpf.whose_window import READER, is_at, seen
+from tests.ebpf.requests_window import READER, is_at, seen
 from tests.ebpf.windows import FEW, observed
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re", "loop")]
@@ -64,7 +64,7 @@ def test_direct_reads_are_their_file_s_by_count_size_and_place(data: Path, tmp_p
         and "other files of the process" in found.text
         and "/data" in found.text
     )
-    assert {"whose coverage", "whose cost"} <= {check.name for check in found.checks}
+    assert {"requests coverage", "requests cost"} <= {check.name for check in found.checks}
     # The device had nothing else to read.
     assert found.traced.diskstats is not None
     assert found.count(operation="read") + found.unseen >= found.traced.diskstats.outer.read.requests >= row.reads
@@ -92,7 +92,7 @@ def test_reads_and_writes_through_the_page_cache_are_their_file_s(data: Path, tm
     assert all(found.traced.found[one.found] == "cached" for one in (*read, *written))
     # fsync's own: metadata of the file system, and what asks the drive to flush.
     assert found.count(owner="file system", operation="write") + found.unseen > 0
-    assert found.traced.flags["rahead"] and found.whose.readahead > 0
+    assert found.traced.flags["rahead"] and found.attribution.readahead > 0
 
 
 def test_an_inode_that_is_used_again_is_another_file(data: Path, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_another_process_is_told_apart(data: Path, tmp_path: Path) -> None:
 def test_a_ring_that_overflows_says_how_many_are_lost(data: Path, tmp_path: Path) -> None:
     out = tmp_path / Files.REQUESTS
     # Room for 36 requests, and it is emptied 20 times a second.
-    request = WhoseRequest([os.getpid()], device_number(str(data.parent)), map_entries=4096)
+    request = RequestsOptions([os.getpid()], device_number(str(data.parent)), map_entries=4096)
     observed(lambda children: requests_observer(request, children, out), lambda: read_directly(data, 2003))
     told = read_requests(out)
     assert told.losses["lost_record"] > 0 and told.diskstats is not None
@@ -155,7 +155,7 @@ def test_a_device_without_requests_is_followed_by_its_bios(zram: Disk, tmp_path:
         os.sync()
         found = seen(tmp_path, lambda: read_directly(file, 97), device=place)
         reads = found.of_file(file, "read")
-    assert found.whose.device.bio_based
+    assert found.attribution.device.bio_based
     found.nothing_failed()
     assert len(reads) == found.count(operation="read", owner="process") == 97
     assert all(one.queue_ns == 0 < one.device_ns for one in reads)

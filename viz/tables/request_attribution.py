@@ -1,11 +1,11 @@
-"""Whose the requests of a device are: by operation, by level and part of the file, by reason, by file."""
+"""What the requests of a device belong to: by operation, by level and part of the file, by reason, by file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ground.results.whose import OWNERS, FileRow, ReasonRow, Whose, WhoseRow
+from ground.results.request_attribution import OWNERS, AttributedRequests, FileRow, ReasonRow, RequestAttribution
 from ground.text.tsv import Row
 from viz.table import (
     ABOUT,
@@ -61,13 +61,13 @@ def file_label(kind: str, level: int | None, family: str = "") -> str:
     return ", ".join(filter(None, (kind, "" if level is None else f"L{level}", family)))
 
 
-def labelled(whose: Whose, operation: str) -> list[LabelledSum]:
+def labelled(attribution: RequestAttribution, operation: str) -> list[LabelledSum]:
     """The requests of an operation by what they are for, the most first."""
-    several = len({row.column_family for row in whose.rows if row.column_family}) > 1
-    return _sums((_label(row, several), row) for row in whose.of(operation))
+    several = len({row.column_family for row in attribution.rows if row.column_family}) > 1
+    return _sums((_label(row, several), row) for row in attribution.of(operation))
 
 
-def _label(row: WhoseRow, several: bool) -> str:
+def _label(row: AttributedRequests, several: bool) -> str:
     if row.owner == "no data":
         return _NO_DATA.get(row.kind, row.kind)
     if row.owner == "file system":
@@ -81,9 +81,11 @@ def _label(row: WhoseRow, several: bool) -> str:
     return label + _BY.get(row.submitter, "")
 
 
-def level_matrix(whose: Whose, operation: str = "read") -> tuple[list[str], list[tuple[str, list[int]]]]:
+def level_matrix(
+    attribution: RequestAttribution, operation: str = "read"
+) -> tuple[list[str], list[tuple[str, list[int]]]]:
     """Requests of files that have parts: the names of these, and for each level how many hold each, in their order."""
-    rows = [row for row in whose.of(operation) if row.owner == "database" and row.holds]
+    rows = [row for row in attribution.of(operation) if row.owner == "database" and row.holds]
     parts = list(dict.fromkeys(row.holds for row in rows))
     levels = sorted({row.level for row in rows}, key=lambda level: -1 if level is None else level)
     table = []
@@ -93,12 +95,12 @@ def level_matrix(whose: Whose, operation: str = "read") -> tuple[list[str], list
     return parts, table
 
 
-def reason_sums(whose: Whose, operation: str) -> list[LabelledSum]:
+def reason_sums(attribution: RequestAttribution, operation: str) -> list[LabelledSum]:
     """What requests of an operation were sent for, the most first."""
-    return _sums((row.reason, row) for row in whose.reasons if row.operation == operation)
+    return _sums((row.reason, row) for row in attribution.reasons if row.operation == operation)
 
 
-def _sums(rows: Iterable[tuple[str, WhoseRow | ReasonRow]]) -> list[LabelledSum]:
+def _sums(rows: Iterable[tuple[str, AttributedRequests | ReasonRow]]) -> list[LabelledSum]:
     found: dict[str, LabelledSum] = {}
     for label, row in rows:
         own = found.setdefault(label, LabelledSum(label))
@@ -108,22 +110,26 @@ def _sums(rows: Iterable[tuple[str, WhoseRow | ReasonRow]]) -> list[LabelledSum]
     return sorted(found.values(), key=lambda one: -one.requests)
 
 
-def whose_section(whose: Whose) -> Section:
+def attribution_section(attribution: RequestAttribution) -> Section:
     """Tables of what each request was for. Times are means at the device, us; shares are of all of the operation."""
-    device = whose.device
-    pids = ", ".join(map(str, whose.pids)) + (" and children" if whose.children else "")
+    device = attribution.device
+    pids = ", ".join(map(str, attribution.pids)) + (" and children" if attribution.children else "")
     section: list[Block] = [
-        f"Requests of {device.name} ({device.major}:{device.minor}, {whose.seconds:.1f} s), process {pids}"
+        f"Requests of {device.name} ({device.major}:{device.minor}, {attribution.seconds:.1f} s), process {pids}"
     ]
-    if whose.directory:
-        section.append(f"files of {whose.engine} in {whose.directory}")
-    section.append(_coverage(whose) if whose.rows else f"No request of {device.name} ended in {whose.seconds:.1f} s.")
+    if attribution.directory:
+        section.append(f"files of {attribution.engine} in {attribution.directory}")
+    section.append(
+        _coverage(attribution)
+        if attribution.rows
+        else f"No request of {device.name} ended in {attribution.seconds:.1f} s."
+    )
     for operation in _OPERATIONS:
-        sums = labelled(whose, operation)
-        columns = _sums_columns(sums, "whose")
+        sums = labelled(attribution, operation)
+        columns = _sums_columns(sums, "belongs to")
         title = f"Requests by what they are for: {operation}"
         section.append(Table("", title, columns, sums, [_whole("all", sums)] if len(sums) > 1 else ()))
-    parts, levels = level_matrix(whose)
+    parts, levels = level_matrix(attribution)
     total = sum(sum(counts) for _, counts in levels)
     rows: list[tuple[str, list[Value]]] = [
         (level, [*(f"{count:,} ({100 * count / total:.1f} %)" for count in counts), sum(counts)])
@@ -133,26 +139,26 @@ def whose_section(whose: Whose) -> Section:
     section.append(matrix("Reads by level, and by what is read", ["level", *parts, "all"], rows, legend=legend))
     return [
         *section,
-        *_reasons(whose),
-        Records("requests", [_request_record(row) for row in whose.rows]),
-        _files(whose),
-        Records("reasons", [_reason_record(row) for row in whose.reasons]),
+        *_reasons(attribution),
+        Records("requests", [_request_record(row) for row in attribution.rows]),
+        _files(attribution),
+        Records("reasons", [_reason_record(row) for row in attribution.reasons]),
     ]
 
 
-def _coverage(whose: Whose) -> str:
+def _coverage(attribution: RequestAttribution) -> str:
     """The rows against /proc/diskstats of the same window."""
     parts = []
     for operation in ("read", "write", "discard", "flush"):
-        ours = whose.count(whose.of(operation))
-        theirs = getattr(whose.diskstats.outer, operation).requests if whose.diskstats is not None else None
+        ours = attribution.count(attribution.of(operation))
+        theirs = getattr(attribution.diskstats.outer, operation).requests if attribution.diskstats is not None else None
         if ours or theirs:
             plural = "es" if operation == "flush" else "s"
             parts.append(f"{ours:,}" + ("" if theirs is None else f" of {theirs:,}") + f" {operation}{plural}")
     words = f"In these tables are {', '.join(parts)}"
-    words += "." if whose.diskstats is None else ", as /proc/diskstats counts them."
-    unknown = whose.count(row for row in whose.rows if row.owner == "unknown")
-    return words + (f" Whose {unknown:,} of them are is not known." if unknown else "")
+    words += "." if attribution.diskstats is None else ", as /proc/diskstats counts them."
+    unknown = attribution.count(row for row in attribution.rows if row.owner == "unknown")
+    return words + (f" What {unknown:,} of them belong to is not known." if unknown else "")
 
 
 def _whole(label: str, sums: Iterable[LabelledSum]) -> LabelledSum:
@@ -183,17 +189,17 @@ def _sums_columns(
     ]
 
 
-def _reasons(whose: Whose) -> Iterator[Table[LabelledSum]]:
+def _reasons(attribution: RequestAttribution) -> Iterator[Table[LabelledSum]]:
     for operation in _OPERATIONS:
-        sums = reason_sums(whose, operation)
-        rows = [row for row in whose.reasons if row.operation == operation]
+        sums = reason_sums(attribution, operation)
+        rows = [row for row in attribution.reasons if row.operation == operation]
         columns = _sums_columns(sums, "reason", {row.reason: row.label for row in rows})
         sampled = sum(row.sampled for row in rows)
         legend = f"By {sampled:,} stack{'s' * (sampled != 1)} of the process's own requests, weighted to all of them."
         yield Table("", f"Why requests were sent: {operation}", columns, sums, legend=legend)
 
 
-def _files(whose: Whose) -> Table[FileRow]:
+def _files(attribution: RequestAttribution) -> Table[FileRow]:
     columns = [
         Column[FileRow]("", "file", _PATH, lambda row: row.name or "(name not known)"),
         tsv_only("file", lambda row: row.name),
@@ -211,9 +217,9 @@ def _files(whose: Whose) -> Table[FileRow]:
         tsv_only("write_device_ns", lambda row: row.write_device_ns),
         Column("", "of", ABOUT, _of_file),
     ]
-    left, requests = whose.files_left_out
+    left, requests = attribution.files_left_out
     legend = f"{requests:,} requests were of {left:,} further files." if left else ""
-    return Table("files", "Files with the most requests", columns, whose.files, legend=legend, most=_FILES)
+    return Table("files", "Files with the most requests", columns, attribution.files, legend=legend, most=_FILES)
 
 
 def _of_file(row: FileRow) -> str:
@@ -223,7 +229,7 @@ def _of_file(row: FileRow) -> str:
     return f"{of} {row.title}".strip()
 
 
-def _request_record(row: WhoseRow) -> Row:
+def _request_record(row: AttributedRequests) -> Row:
     return {
         "operation": row.operation, "owner": row.owner, "submitter": row.submitter, "kind": row.kind,
         "level": row.level, "column_family": row.column_family, "holds": row.holds, "requests": row.requests,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* Whose the requests of a block device are: each is assigned to a file where it is sent, and reported at its end.
+/* What the requests of a block device belong to: each is assigned to a file where it is sent, and reported at its end.
  *   request  block_io_start -> block_rq_issue (queue) -> block_io_done (device); Linux 6.5 and newer
  *   getrq    block_getrq -> block_rq_issue -> last block_rq_complete; older ones
  *   bio      block_bio_queue -> block_bio_complete; devices that have no requests (device mapper, md, zram)
  * Requests and bios are known by their address. They are followed from the moment the programs are attached; what
  * completes while the gate is open is reported, as /proc/diskstats counts.
  *
- * whose.h: what is kept, and how the file is found. */
-#include "whose.h"
+ * request_files.h: what is kept, and how the file is found. */
+#include "request_files.h"
 #include "requests.h"
 
 static __always_inline u32 submitter_of(struct task_struct *task, u32 tgid)

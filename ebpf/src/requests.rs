@@ -1,7 +1,7 @@
-//! Whose the requests of a block device are: every request that ended in the window, with its file and its thread.
+//! Request attribution: every request that ended in the window, with its file and its thread.
 
+mod ended;
 mod reasons;
-mod requests;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result, write_whole};
 use crate::targets::{TargetOptions, choose_programs, with_start_times};
-use requests::{EndedRequests, OperationTotal, SeenFile, SeenThread};
+use ended::{EndedRequests, OperationTotal, SeenFile, SeenThread};
 
-skeleton!("whose");
+skeleton!("requests");
 plain!(file_key, flight, path, stack);
 
 const OPERATIONS: [&str; 5] = names!(operation[0..OPERATIONS]: READ WRITE FLUSH DISCARD OTHER);
@@ -47,7 +47,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 const EMPTY_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
-pub struct WhoseOptions {
+pub struct RequestsOptions {
     #[command(flatten)]
     targets: TargetOptions,
     /// A disk or partition, `MAJOR:MINOR`
@@ -98,8 +98,8 @@ struct TracedRequests<'a> {
     costs: Vec<ProgramCost>,
 }
 
-struct WhoseCounter<'a, 'obj> {
-    skeleton: &'a mut skeleton::WhoseSkel<'obj>,
+struct RequestsCounter<'a, 'obj> {
+    skeleton: &'a mut skeleton::RequestsSkel<'obj>,
     ring: RingBuffer<'a>,
     device: &'a Device,
     edges: GateEdges,
@@ -107,7 +107,7 @@ struct WhoseCounter<'a, 'obj> {
     ended: &'a RefCell<EndedRequests>,
 }
 
-impl Counting for WhoseCounter<'_, '_> {
+impl Counting for RequestsCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         if open {
             self.accounting.open(self.skeleton.object());
@@ -122,7 +122,7 @@ impl Counting for WhoseCounter<'_, '_> {
 }
 
 /// Follows the requests of the window, and writes the JSON and the rows.
-pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
+pub fn run(options: &RequestsOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
@@ -145,7 +145,7 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
         open.maps.records.set_max_entries(entries).or_refused()?;
         open.maps.names.set_max_entries(entries).or_refused()?;
     }
-    let mut skeleton = needs::load("whose", open, skeleton::OBJECT)?;
+    let mut skeleton = needs::load("requests", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
     measure(options, &device, &flags, direct, &mut skeleton)
@@ -157,9 +157,9 @@ fn opened<'obj>(
     device: &Device,
     pid: u32,
     children: bool,
-) -> Result<skeleton::OpenWhoseSkel<'obj>, Failure> {
+) -> Result<skeleton::OpenRequestsSkel<'obj>, Failure> {
     let direct_calls = Events::of_this_kernel()?.direct_calls;
-    let mut open = skeleton::WhoseSkelBuilder::default().open(storage).or_refused()?;
+    let mut open = skeleton::RequestsSkelBuilder::default().open(storage).or_refused()?;
     let way = Follow::of(device)?;
     let rodata = constants!(open, pid);
     look_at!(rodata, device, way);
@@ -175,16 +175,16 @@ pub fn trial(trial: &mut Trial) {
     for (name, bio_based) in [("requests", false), ("bios", true)] {
         let mut storage = MaybeUninit::uninit();
         let opened = opened(&mut storage, &Device { bio_based, ..Device::default() }, 0, true);
-        trial.way("whose", name, opened, skeleton::OBJECT);
+        trial.way("requests", name, opened, skeleton::OBJECT);
     }
 }
 
 fn measure(
-    options: &WhoseOptions,
+    options: &RequestsOptions,
     device: &Device,
     flags: &RequestFlags,
     direct: DirectCalls,
-    skeleton: &mut skeleton::WhoseSkel,
+    skeleton: &mut skeleton::RequestsSkel,
 ) -> Result<(), Failure> {
     let accounting = Accounting::begin(skeleton.object())?;
     let process = options.recording.as_ref().map(|_| Process::open(options.targets.pids[0])).transpose()?;
@@ -199,7 +199,7 @@ fn measure(
         };
         builder.add(&skeleton.maps.records, keep).or_refused()?;
         let ring = builder.build().or_refused()?;
-        let mut counter = WhoseCounter {
+        let mut counter = RequestsCounter {
             skeleton: &mut *skeleton,
             ring,
             device,

@@ -1,4 +1,4 @@
-"""`whose`: whose the requests of a device are: by file, level, what lies there in the file, and reason."""
+"""`requests`: what the requests of a device belong to: by file, level, what lies there in the file, and reason."""
 
 from __future__ import annotations
 
@@ -12,25 +12,31 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ebpf.observer import CoreObserver
-from ebpf.whose import WhoseRequest, requests_observer, whose_checks
+from ebpf.requests import RequestsOptions, attribution_checks, requests_observer
 from folding.reasons import fold_reasons
 from ground.errors import IoflameError, UsageError
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
+from ground.results.request_attribution import (
+    RequestAttribution,
+    StoredFolder,
+    StoredListing,
+    read_attribution,
+    read_stored_listing,
+)
 from ground.results.requests import NOTHING, read_requests, request_rows
 from ground.results.run import Run
 from ground.results.stored_files import StoredFiles
-from ground.results.whose import StoredFolder, StoredListing, Whose, read_stored_listing, read_whose
 from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.ranges import within
-from ioflame.analysis.whose import whose_of
+from ioflame.analysis.request_attribution import attribute_requests
 from ioflame.instruments.instrument import Alone, Instrument, JsonResult, ObserverContext
 from ioflame.instruments.iolat import device_number, device_of_target
 from viz.page.run_view import Observed, Panel
-from viz.tables.whose import labelled, whose_section
+from viz.tables.request_attribution import attribution_section, labelled
 from viz.terminal.table import section_text
 from workloads.registry import (
     DEFAULT_ENGINE,
@@ -49,12 +55,12 @@ _REASONS = 32
 _OVERHEAD = """
 Three small programs run for each request, and one for each direct read or write: together 2 to 3 us of CPU per request
 on a busy VM of 2 CPUs; nothing sits in the process itself. One read in --reasons has its stack taken, which costs some
-us more. The kernel's own account of the programs' time, of the first second, is in each result (`whose cost`). The
+us more. The kernel's own account of the programs' time, of the first second, is in each result (`requests cost`). The
 files of the database are read once before the window and once after it: its MANIFEST, and 4 KiB of each table file.
 """
 
 _EXAMPLE = """
-ioflame ebpf whose --pid 5283 --seconds 3 --device /var/lib/db
+ioflame ebpf requests --pid 5283 --seconds 3 --device /var/lib/db
 (db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
 
 Requests of vda (254:0, 3.0 s), process 5283
@@ -62,7 +68,7 @@ files of rocksdb in /var/lib/db
 In these tables are 73,719 of 73,721 reads, 43 of 43 writes, as /proc/diskstats counts them.
 
 Requests by what they are for: read
-  whose          requests      %       size  mean us
+  belongs to     requests      %       size  mean us
   sst, L7, data    73,719  100.0  575.9 MiB     25.2
 
 Requests by what they are for: write
@@ -76,7 +82,7 @@ class _WithFiles:
     listing: where it goes; connection: to ask the service for the names of its files with, "" to leave that out
     """
 
-    kind = "whose"
+    kind = "requests"
 
     def __init__(
         self, inner: CoreObserver, database: Path | None, engine: str, listing: Path, connection: str = ""
@@ -167,22 +173,22 @@ def _folder(directory: Path, folder: str) -> Sequence[StoredFolder]:
 def _observer(context: ObserverContext) -> Observer:
     run = context.run
     # Of a target the children that it will have, too; a workload of ours has none.
-    request = WhoseRequest(context.pids, device_of_target(context), run.record.target is not None, _REASONS)
+    request = RequestsOptions(context.pids, device_of_target(context), run.record.target is not None, _REASONS)
     inner = requests_observer(request, context.children, run.path(Files.REQUESTS))
     return _WithFiles(inner, context.database, context.engine, run.path(Files.STORED_FILES))
 
 
-def _attribute_requests(directory: Path, rules: Rules) -> Whose:
-    """Attributes each request in a directory to a file and a reason; writes `whose.json`."""
+def _attribute_requests(directory: Path, rules: Rules) -> RequestAttribution:
+    """Attributes each request in a directory to a file and a reason; writes `attribution.json`."""
     requests = read_requests(directory / Files.REQUESTS)
     listing = read_stored_listing(directory / Files.STORED_FILES)
     rows = directory / Files.REQUEST_ROWS
     # Where only children sent requests there is no stack, and nothing to fold: stacks are of the first process.
     taken = bool(requests.reasons) and any(row.stack != NOTHING for row in request_rows(rows, requests))
     reasons, labels = _reasons(directory, rules) if taken else ({}, {})
-    whose = whose_of(requests, request_rows(rows, requests), listing, reasons, labels)
-    write_json(directory / Files.WHOSE, whose)
-    return whose
+    attribution = attribute_requests(requests, request_rows(rows, requests), listing, reasons, labels)
+    write_json(directory / Files.REQUEST_ATTRIBUTION, attribution)
+    return attribution
 
 
 def _reasons(directory: Path, rules: Rules) -> tuple[Mapping[int, str], Mapping[str, str]]:
@@ -197,11 +203,11 @@ def _reasons(directory: Path, rules: Rules) -> tuple[Mapping[int, str], Mapping[
 
 def _accounts(run: Run) -> list[Account]:
     """None where no queries were counted in its window. What others asked for is no query's."""
-    queries = sum(window.counters.queries or 0.0 for window in run.record.windows if window.kind == "whose")
+    queries = sum(window.counters.queries or 0.0 for window in run.record.windows if window.kind == "requests")
     if not queries:
         return []
-    whose = _RESULT.of(run)
-    own = replace(whose, rows=[row for row in whose.rows if row.owner != "others"])
+    attribution = _RESULT.of(run)
+    own = replace(attribution, rows=[row for row in attribution.rows if row.owner != "others"])
     reads = {one.label: float(one.requests) for one in labelled(own, "read")}
     written = {one.label: one.bytes / 1024 for one in labelled(own, "write")}
     found = [Account("reads", queries, reads), Account("written", queries, written)]
@@ -224,7 +230,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         default=DEFAULT_ENGINE,
         choices=sorted({*engine_names(), *service_names()}),
-        help=f"whose files are in --database (default: {DEFAULT_ENGINE})",
+        help=f"requests files are in --database (default: {DEFAULT_ENGINE})",
     )
     parser.add_argument(
         "--titles",
@@ -247,7 +253,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     if database is not None and not database.is_dir():
         raise UsageError(f"--database {database} is no directory", mend="--database <the directory of the database>")
     device = device_number(arguments.device or str(database or "."))
-    request = WhoseRequest(arguments.pid, device, arguments.children, arguments.reasons)
+    request = RequestsOptions(arguments.pid, device, arguments.children, arguments.reasons)
     inner = requests_observer(request, children, out.with_name(Files.REQUESTS))
     listing = out.with_name(Files.STORED_FILES)
     return _WithFiles(inner, database, arguments.engine, listing, arguments.titles)
@@ -255,31 +261,34 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
 
 def _show(path: Path) -> tuple[str, list[Check]]:
     engine = read_stored_listing(path.with_name(Files.STORED_FILES)).engine
-    whose = _attribute_requests(path.parent, rules_named(engine or DEFAULT_ENGINE))
-    return section_text(whose_section(whose)), whose_checks(whose)
+    attribution = _attribute_requests(path.parent, rules_named(engine or DEFAULT_ENGINE))
+    return section_text(attribution_section(attribution)), attribution_checks(attribution)
 
 
 def _panel(seen: Observed) -> Markup:
     from viz.page.rendering import section_markup
 
-    return section_markup(whose_section(seen.the(Files.WHOSE, Whose)))
+    return section_markup(attribution_section(seen.the(Files.REQUEST_ATTRIBUTION, RequestAttribution)))
 
 
 _RESULT = JsonResult(
-    Files.WHOSE, read_whose, lambda whose, _: whose_section(whose), lambda whose, _: whose_checks(whose)
+    Files.REQUEST_ATTRIBUTION,
+    read_attribution,
+    lambda attribution, _: attribution_section(attribution),
+    lambda attribution, _: attribution_checks(attribution),
 )
 INSTRUMENT = Instrument(
-    "whose",
+    "requests",
     place=7,
     observer=_observer,
     result=Files.REQUESTS,
     reads={_RESULT.file: _RESULT.read},
-    analyse=lambda run, rules: whose_checks(_attribute_requests(run.directory, rules)),
+    analyse=lambda run, rules: attribution_checks(_attribute_requests(run.directory, rules)),
     accounts=_accounts,
-    parts={"whose": _RESULT.part("whose the requests of the device are")},
-    panels=[Panel("Whose requests", "whose", 6, [Files.WHOSE], _panel)],
+    parts={"requests": _RESULT.part("what the requests of the device belong to")},
+    panels=[Panel("Requests by owner", "requests", 6, [Files.REQUEST_ATTRIBUTION], _panel)],
     alone=Alone(
-        "whose the requests of a device are: by file, level, block type and reason; files of other processes by path",
+        "what the requests of a device belong to: file, level, block type and reason; files of other processes by path",
         _OVERHEAD,
         _EXAMPLE,
         _add_arguments,

@@ -1,4 +1,4 @@
-"""Whose requests are: each is given to a file of the database, a level, and what lies there in the file."""
+"""Request attribution: each is given to a file of the database, a level, and what lies there in the file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ground.results.request_attribution import (
+    SEVERAL,
+    AttributedRequests,
+    FileRow,
+    ReasonRow,
+    RequestAttribution,
+    StoredListing,
+)
 from ground.results.requests import NOTHING, Request, Requests, SeenFile
 from ground.results.stored_files import StoredFile
-from ground.results.whose import SEVERAL, FileRow, ReasonRow, StoredListing, Whose, WhoseRow
 from workloads.file_kinds import kind_of
 
 # Of a request with a stack that no rule knows, of a file that no pattern fits; and of a request of the kernel's for a
@@ -218,13 +225,13 @@ class _Sorting:
         return self._elsewhere.setdefault((file, owner + kind), _Place(name, owner, kind))
 
 
-def whose_of(
+def attribute_requests(
     told: Requests,
     rows: Iterable[Request],
     listing: StoredListing,
     reasons: Mapping[int, str],
     labels: Mapping[str, str],
-) -> Whose:
+) -> RequestAttribution:
     """What the requests of a window were for. reasons: by the number of the stack; labels: of those reasons"""
     sorting = _Sorting(told, listing, reasons)
     for request in rows:
@@ -235,7 +242,7 @@ def whose_of(
     def requests_of(which: Callable[[_Group], bool]) -> int:
         return sum(sums.requests for group in sorting.groups if which(group) for sums in group.sums.values())
 
-    return Whose(
+    return RequestAttribution(
         told.backend, told.how, told.device, told.pids, told.children, told.start_ns, told.end_ns,
         listing.engine, listing.directory, listing.failed, list(listing.notes),
         rows=_rows(sorting.groups),
@@ -256,14 +263,14 @@ def whose_of(
     )  # fmt: skip
 
 
-def _rows(groups: Iterable[_Group]) -> list[WhoseRow]:
+def _rows(groups: Iterable[_Group]) -> list[AttributedRequests]:
     found: dict[tuple[str, str, str, str, int | None, str, str], _Sums] = {}
     for group in groups:
         place = group.place
         for (level, holds), sums in group.sums.items():
             key = group.operation, place.owner, group.submitter, place.kind, level, place.column_family, holds
             found.setdefault(key, _Sums()).merge(sums)
-    rows = [WhoseRow(*key, **vars(sums)) for key, sums in found.items()]
+    rows = [AttributedRequests(*key, **vars(sums)) for key, sums in found.items()]
     return sorted(rows, key=lambda row: (-row.requests, row.operation, row.kind, row.level or 0, row.holds))
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ground.results.request_attribution import RequestAttribution, StoredFolder, StoredListing
 from ground.results.requests import NOTHING, Request
 from ground.results.stored_files import FileSection, StoredFile
-from ground.results.whose import StoredFolder, StoredListing, Whose
-from ioflame.analysis.whose import UNSAMPLED, whose_of
+from ioflame.analysis.request_attribution import UNSAMPLED, attribute_requests
 from tests.requests import DATABASE, FOLDER, META, READAHEAD, row, told
 
 # A table of four parts: 100,000 B of data, which no block of the disk ends with.
@@ -25,8 +25,10 @@ LISTING = StoredListing(
 )  # fmt: skip
 
 
-def sorted_(*rows: Request, listing: StoredListing = LISTING, reasons: dict[int, str] | None = None) -> Whose:
-    return whose_of(told(rows, reasons=8), rows, listing, reasons or {}, {"get": "Get: one key"})
+def sorted_(
+    *rows: Request, listing: StoredListing = LISTING, reasons: dict[int, str] | None = None
+) -> RequestAttribution:
+    return attribute_requests(told(rows, reasons=8), rows, listing, reasons or {}, {"get": "Get: one key"})
 
 
 def one(*rows: Request, listing: StoredListing = LISTING) -> tuple[str, str, int | None, str]:

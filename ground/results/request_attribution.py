@@ -1,4 +1,4 @@
-"""Whose the requests of a device are: by file, level, column family, part of the file, and reason."""
+"""What the requests of a device belong to: file, level, column family, part of the file, and reason."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StoredListing:
 
 
 @dataclass(frozen=True)
-class WhoseRow:
+class AttributedRequests:
     """Requests of one operation that are alike in what they are for; times in ns.
 
     operation: `read`, `write`, `flush` (commands to the drive), `discard`, `other`
@@ -132,8 +132,8 @@ class ReasonRow:
 
 
 @dataclass(frozen=True)
-class Whose:
-    """`whose.json`: whose the requests of one device are, in one window.
+class RequestAttribution:
+    """`whose.json`: what the requests of one device belong to, in one window.
 
     engine, directory: of the database; "" where none is known
     failed:     why its engine could not name its files; "" where it could; notes: what it could not tell of them
@@ -159,7 +159,7 @@ class Whose:
     directory: str
     failed: str
     notes: list[str]
-    rows: list[WhoseRow]
+    rows: list[AttributedRequests]
     files: list[FileRow]
     files_left_out: tuple[Count, Count]
     reasons: list[ReasonRow]
@@ -188,19 +188,19 @@ class Whose:
         """All that ended in the window."""
         return sum(total.requests for total in self.totals.values())
 
-    def of(self, operation: str) -> list[WhoseRow]:
+    def of(self, operation: str) -> list[AttributedRequests]:
         """The rows of an operation, the largest first."""
         return [row for row in self.rows if row.operation == operation]
 
     @staticmethod
-    def count(rows: Iterable[WhoseRow]) -> int:
+    def count(rows: Iterable[AttributedRequests]) -> int:
         """Requests of these rows."""
         return sum(row.requests for row in rows)
 
 
-def read_whose(path: Path) -> Whose:
+def read_attribution(path: Path) -> RequestAttribution:
     """`whose.json`. MeasurementError when it is missing or of another form."""
-    return read_json(path, Whose)
+    return read_json(path, RequestAttribution)
 
 
 def read_stored_listing(path: Path) -> StoredListing:

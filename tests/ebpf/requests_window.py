@@ -1,4 +1,4 @@
-"""A window of `whose` around what a test does, as `ioflame ebpf whose` measures it."""
+"""A window of `requests` around what a test does, as `ioflame ebpf requests` measures it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from pathlib import Path
 
 from ground.results.checks import Check
 from ground.results.files import Files
+from ground.results.request_attribution import (
+    AttributedRequests,
+    FileRow,
+    RequestAttribution,
+    StoredListing,
+    read_attribution,
+    read_stored_listing,
+)
 from ground.results.requests import Request, Requests, SeenFile, read_requests, request_rows
-from ground.results.whose import FileRow, StoredListing, Whose, WhoseRow, read_stored_listing, read_whose
-from ioflame.instruments.whose import INSTRUMENT
+from ioflame.instruments.requests import INSTRUMENT
 from tests.ebpf.windows import failed, observed
 
 # A program that has opened a file to read blocks of it with O_DIRECT; a loop is to follow.
@@ -27,7 +34,7 @@ print("reading", flush=True)
 class Seen:
     """What a window left: whose the requests were, what was traced, the files that its engine named, and the checks."""
 
-    whose: Whose
+    attribution: RequestAttribution
     traced: Requests
     listing: StoredListing
     text: str
@@ -35,11 +42,11 @@ class Seen:
     requests: Sequence[Request]
 
     def check(self, name: str) -> Check:
-        return next(check for check in self.checks if check.name == f"whose {name}")
+        return next(check for check in self.checks if check.name == f"requests {name}")
 
     def file(self, path: Path) -> FileRow:
         """The row of a file of no database."""
-        (found,) = [row for row in self.whose.files if row.name.endswith(f"/{path.parent.name}/{path.name}")]
+        (found,) = [row for row in self.attribution.files if row.name.endswith(f"/{path.parent.name}/{path.name}")]
         return found
 
     def of_file(self, path: Path, operation: str) -> list[Request]:
@@ -48,9 +55,11 @@ class Seen:
         wanted = self.traced.operations.index(operation)
         return [one for one in self.requests if one.file in numbers and one.operation == wanted]
 
-    def rows(self, **like: object) -> list[WhoseRow]:
+    def rows(self, **like: object) -> list[AttributedRequests]:
         """Those whose fields are as given."""
-        return [row for row in self.whose.rows if all(getattr(row, name) == value for name, value in like.items())]
+        return [
+            row for row in self.attribution.rows if all(getattr(row, name) == value for name, value in like.items())
+        ]
 
     def count(self, **like: object) -> int:
         return sum(row.requests for row in self.rows(**like))
@@ -87,13 +96,13 @@ def seen(
     """
     alone = INSTRUMENT.alone
     assert alone is not None
-    out = place / Files.WHOSE
+    out = place / Files.REQUEST_ATTRIBUTION
     asked = argparse.Namespace(
-        name="whose", pid=[pid or os.getpid()], children=children, device=str(device or place), database=database,
+        name="requests", pid=[pid or os.getpid()], children=children, device=str(device or place), database=database,
         engine=engine, titles=titles, reasons=reasons,
     )  # fmt: skip
     observed(lambda started: alone.observer(asked, started, out), load)
     text, checks = alone.show(out)
     traced, listing = read_requests(place / Files.REQUESTS), read_stored_listing(place / Files.STORED_FILES)
     requests = list(request_rows(place / Files.REQUEST_ROWS, traced))
-    return Seen(read_whose(out), traced, listing, text, checks, requests)
+    return Seen(read_attribution(out), traced, listing, text, checks, requests)

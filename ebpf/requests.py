@@ -1,4 +1,4 @@
-"""Whose the requests of a device are: what traces them, and checks of the figures."""
+"""Request attribution: what traces the requests of a device, and checks of what they were given to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ebpf.observer import CoreObserver
 from ebpf.request_cost import cost_checks
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
-from ground.results.whose import Whose
+from ground.results.request_attribution import RequestAttribution
 from ground.system.process import Children
 
 # Of the requests: what is no more than a note.
@@ -24,7 +24,7 @@ _LARGE = 1 << 20
 
 
 @dataclass(frozen=True)
-class WhoseRequest:
+class RequestsOptions:
     """pids: the processes to separate from all others; device: its (major, minor), a disk or a partition.
 
     reasons: take the stack of one read in so many of the first process, of its other requests of one in an eighth of
@@ -39,7 +39,7 @@ class WhoseRequest:
     map_entries: int | None = None
 
 
-def requests_observer(request: WhoseRequest, children: Children, out: Path) -> CoreObserver:
+def requests_observer(request: RequestsOptions, children: Children, out: Path) -> CoreObserver:
     """The observer that leaves `Requests` in `out`, and their rows and stacks beside it."""
     arguments = ["--device", "{}:{}".format(*request.device), "--rows", str(out.with_name(Files.REQUEST_ROWS))]
     for pid in request.pids:
@@ -50,37 +50,44 @@ def requests_observer(request: WhoseRequest, children: Children, out: Path) -> C
         arguments += ["--reasons", str(request.reasons), "--recording", str(out.with_name(Files.REQUEST_STACKS))]
     if request.map_entries is not None:
         arguments += ["--map-entries", str(request.map_entries)]
-    return CoreObserver("whose", "requests with their files, CO-RE programs", children, arguments, out)
+    return CoreObserver("requests", "requests with their files, CO-RE programs", children, arguments, out)
 
 
-def whose_checks(whose: Whose) -> list[Check]:
+def attribution_checks(attribution: RequestAttribution) -> list[Check]:
     """What there is to say about the figures: whether all requests of the device are in them, and what has no name."""
-    taken_ns = sum(total.queue_ns + total.device_ns for total in whose.totals.values())
-    cost = cost_checks("whose", whose.costs, whose.requests, taken_ns)
-    return [*_counted(whose), _lost(whose), *_covered(whose), *_known(whose), *_listed(whose), *cost]
+    taken_ns = sum(total.queue_ns + total.device_ns for total in attribution.totals.values())
+    cost = cost_checks("requests", attribution.costs, attribution.requests, taken_ns)
+    return [
+        *_counted(attribution),
+        _lost(attribution),
+        *_covered(attribution),
+        *_known(attribution),
+        *_listed(attribution),
+        *cost,
+    ]
 
 
-def _counted(whose: Whose) -> Iterator[Check]:
-    if not whose.requests:
+def _counted(attribution: RequestAttribution) -> Iterator[Check]:
+    if not attribution.requests:
         yield Check(
-            "whose requests",
+            "requests requests",
             Verdict.NOTE,
-            f"none ended on {whose.device.name} in {whose.seconds:.1f} s",
+            f"none ended on {attribution.device.name} in {attribution.seconds:.1f} s",
             "nothing read or wrote the device, or another one is used",
             "--device, or a window in which the device is used",
         )
 
 
-def _lost(whose: Whose) -> Check:
-    words = losses_words(whose.losses, _LOSSES)
+def _lost(attribution: RequestAttribution) -> Check:
+    words = losses_words(attribution.losses, _LOSSES)
     if not words:
-        return Check("whose losses", Verdict.OK, f"none in {whose.requests:,} requests")
-    lost = {name for name, n in whose.losses.items() if n}
+        return Check("requests losses", Verdict.OK, f"none in {attribution.requests:,} requests")
+    lost = {name for name, n in attribution.losses.items() if n}
     # A stack less is a smaller sample.
     harmless = lost <= UNSEEN | {"lost_stack", "no_stack", "lost_name"}
-    verdict = unseen_verdict(sum(whose.losses.values()), whose.requests) if harmless else None
+    verdict = unseen_verdict(sum(attribution.losses.values()), attribution.requests) if harmless else None
     means = "the figures are of the rest alone"
-    return Check("whose losses", verdict or Verdict.FAILED, f"{words}, of {whose.requests:,}", means)
+    return Check("requests losses", verdict or Verdict.FAILED, f"{words}, of {attribution.requests:,}", means)
 
 
 _LOSSES = {
@@ -93,16 +100,16 @@ _LOSSES = {
 }
 
 
-def _covered(whose: Whose) -> Iterator[Check]:
-    disk = whose.diskstats
+def _covered(attribution: RequestAttribution) -> Iterator[Check]:
+    disk = attribution.diskstats
     if disk is None or not any(c.requests for c in (disk.outer.read, disk.outer.write, disk.outer.discard)):
-        if whose.requests:
-            yield not_counted("whose coverage", whose.device.name)
+        if attribution.requests:
+            yield not_counted("requests coverage", attribution.device.name)
         return
     # An event that another CPU is in the middle of may be on either side of an edge.
     slack = 2 * (os.cpu_count() or 1)
-    unseen = sum(whose.losses.get(name, 0) for name in UNSEEN) + whose.facts.get("unfinished", 0)
-    twice = counted_twice(whose.device, whose.facts.get("flushing_writes", 0))
+    unseen = sum(attribution.losses.get(name, 0) for name in UNSEEN) + attribution.facts.get("unfinished", 0)
+    twice = counted_twice(attribution.device, attribution.facts.get("flushing_writes", 0))
     groups = (
         ("read", disk.inner.read, disk.outer.read),
         ("write", disk.inner.write, disk.outer.write),
@@ -111,18 +118,18 @@ def _covered(whose: Whose) -> Iterator[Check]:
     )
     words, wrong = [], False
     for name, inner, outer in groups:
-        total = whose.totals[name]
+        total = attribution.totals[name]
         if not (total.requests or outer.requests):
             continue
         # The table's rows are what is checked, where all are in it, and not a count beside them.
-        not_kept = whose.losses.get("not_kept", 0)
-        rows = total.requests if not_kept else whose.count(whose.of(name))
+        not_kept = attribution.losses.get("not_kept", 0)
+        rows = total.requests if not_kept else attribution.count(attribution.of(name))
         seen_twice = twice if name == "write" else 0
         again = f" and {seen_twice:,} again that flush first" if seen_twice else ""
         words.append(f"{rows:,} {_named(name, rows)}{again} of {requests_between(inner, outer)}")
         wrong |= not inner.requests - slack - unseen <= rows + seen_twice <= outer.requests + slack
         if name in ("read", "write"):
-            size, sent = outer.sectors * _SECTOR, whose.of(name)
+            size, sent = outer.sectors * _SECTOR, attribution.of(name)
             seen = total.bytes if not_kept else sum(row.bytes for row in sent)
             words[-1] += f" ({seen:,} of {size:,} B)"
             # What is at the edges, or was not seen, may be of any size: at most of the largest that there are.
@@ -130,9 +137,9 @@ def _covered(whose: Whose) -> Iterator[Check]:
             wrong |= abs(seen - size) > (slack + unseen) * max(largest, _LARGE) + _FEW * size
     text = ", ".join(words) + " in diskstats"
     if wrong:
-        yield Check("whose coverage", Verdict.FAILED, text, "what was traced is not what the device did")
+        yield Check("requests coverage", Verdict.FAILED, text, "what was traced is not what the device did")
     else:
-        yield Check("whose coverage", Verdict.OK, text)
+        yield Check("requests coverage", Verdict.OK, text)
 
 
 def _named(operation: str, count: int) -> str:
@@ -140,61 +147,64 @@ def _named(operation: str, count: int) -> str:
     return operation if count == 1 else f"{operation}{'es' if operation == 'flush' else 's'}"
 
 
-def _known(whose: Whose) -> Iterator[Check]:
+def _known(attribution: RequestAttribution) -> Iterator[Check]:
     """How many requests have no owner, and why."""
-    unknown = whose.count(row for row in whose.rows if row.owner == "unknown")
+    unknown = attribution.count(row for row in attribution.rows if row.owner == "unknown")
     if unknown:
-        direct = whose.facts.get("direct_calls_seen", 1)
+        direct = attribution.facts.get("direct_calls_seen", 1)
         why = "their pages are no file's: the device itself is read or written, or a layer below a file system"
         if not direct:
             why = "this kernel does not show the files of direct IO"
-        many = unknown > 0.01 * whose.requests
+        many = unknown > 0.01 * attribution.requests
         yield Check(
-            "whose unknown", Verdict.WARN if many else Verdict.NOTE, f"{unknown:,} of {whose.requests:,} requests", why
+            "requests unknown",
+            Verdict.WARN if many else Verdict.NOTE,
+            f"{unknown:,} of {attribution.requests:,} requests",
+            why,
         )
-    if whose.several_files:
+    if attribution.several_files:
         yield Check(
-            "whose merged",
+            "requests merged",
             Verdict.NOTE,
-            f"{whose.several_files:,} of {whose.requests:,} requests hold pages of several files",
+            f"{attribution.several_files:,} of {attribution.requests:,} requests hold pages of several files",
             "each of these is counted under the file of its first page",
         )
-    ended = whose.facts.get("processes_ended", 0)
+    ended = attribution.facts.get("processes_ended", 0)
     if ended:
         yield Check(
-            "whose processes", Verdict.NOTE, f"{ended} ended within the window", "they are named in rows until then"
+            "requests processes", Verdict.NOTE, f"{ended} ended within the window", "they are named in rows until then"
         )
 
 
-def _listed(whose: Whose) -> Iterator[Check]:
+def _listed(attribution: RequestAttribution) -> Iterator[Check]:
     """What the engine could not say of its files."""
-    if whose.failed:
+    if attribution.failed:
         yield Check(
-            "whose files",
+            "requests files",
             Verdict.WARN,
-            whose.failed,
+            attribution.failed,
             "levels and parts of the files are not known: files by name alone",
         )
-    for note in whose.notes:
-        yield Check("whose files", Verdict.NOTE, note)
-    if whose.unlisted > _FEW * whose.requests:
+    for note in attribution.notes:
+        yield Check("requests files", Verdict.NOTE, note)
+    if attribution.unlisted > _FEW * attribution.requests:
         yield Check(
-            "whose unlisted",
+            "requests unlisted",
             Verdict.NOTE,
-            f"{whose.unlisted:,} requests of files in {whose.directory} that are not its engine's",
+            f"{attribution.unlisted:,} requests of files in {attribution.directory} that are not its engine's",
             "neither a listing nor their names say what they are",
         )
-    if whose.moved:
+    if attribution.moved:
         yield Check(
-            "whose moved",
+            "requests moved",
             Verdict.NOTE,
-            f"{whose.moved:,} requests of files that were moved to another level meanwhile",
+            f"{attribution.moved:,} requests of files that were moved to another level meanwhile",
             "each is counted under the level that its file had then, as far as that is known",
         )
-    if whose.unnamed > _FEW * whose.requests:
+    if attribution.unnamed > _FEW * attribution.requests:
         yield Check(
-            "whose unnamed",
+            "requests unnamed",
             Verdict.NOTE,
-            f"{whose.unnamed:,} requests of files without a name",
+            f"{attribution.unnamed:,} requests of files without a name",
             "deleted, and forgotten",
         )

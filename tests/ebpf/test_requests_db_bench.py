@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ground.results.checks import Verdict
-from tests.ebpf.whose_window import READER, Seen, seen
+from tests.ebpf.requests_window import READER, Seen, seen
 from tests.ebpf.writers import calls, calls_of
 from tests.until import until
 
@@ -82,9 +82,9 @@ def test_a_cache_too_small_reads_filter_index_and_data_of_each_key_in_its_file(o
     for part in ("data", "filter", "index"):
         count = found.count(operation="read", kind="sst", holds=part, level=2)
         assert abs(count - 2000) <= 20 + found.unseen, (part, count)
-    most = found.whose.files[0]
+    most = found.attribution.files[0]
     assert most.level == 2 and most.kind == "sst"
-    assert most.reads >= 0.98 * sum(row.reads for row in found.whose.files if row.owner == "database")
+    assert most.reads >= 0.98 * sum(row.reads for row in found.attribution.files if row.owner == "database")
 
 
 def test_all_that_is_written_is_somebody_s_and_the_sums_are_diskstats(own_disk: Path, tmp_path: Path) -> None:
@@ -121,14 +121,14 @@ def test_all_that_is_written_is_somebody_s_and_the_sums_are_diskstats(own_disk: 
         counted = written.count(operation=operation)
         assert inner - written.unseen - 8 <= counted <= outer + 8, operation
     # New files have the level that they have then.
-    tables = [row for row in written.whose.files if row.kind == "sst"]
+    tables = [row for row in written.attribution.files if row.kind == "sst"]
     assert tables and all(row.level is not None for row in tables), [row for row in tables if row.level is None]
     assert {row.level for row in tables} >= {0}
     # Who reads a file of its own is another process.
-    row = next(row for row in written.whose.files if row.name.endswith("/other"))
+    row = next(row for row in written.attribution.files if row.name.endswith("/other"))
     assert row.owner == "others" and row.reads > 0
     assert written.count(operation="read", owner="others") >= row.reads
-    assert written.count(owner="unknown") <= 0.001 * written.whose.requests
+    assert written.count(owner="unknown") <= 0.001 * written.attribution.requests
 
 
 def test_a_file_that_is_moved_to_the_next_level_has_the_one_that_it_had(own_disk: Path, tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_a_file_that_is_moved_to_the_next_level_has_the_one_that_it_had(own_disk
     before, after = (found.count(operation="read", kind="sst", level=level, holds="data") for level in (0, 1))
     assert before + after >= 3960 - found.unseen
     assert abs(before - 2000) <= 200 and abs(after - 2000) <= 200, (before, after)
-    assert found.whose.moved >= before + after and found.check("moved").verdict is Verdict.NOTE
-    assert {row.moved_from for row in found.whose.files if row.kind == "sst"} == {0}
+    assert found.attribution.moved >= before + after and found.check("moved").verdict is Verdict.NOTE
+    assert {row.moved_from for row in found.attribution.files if row.kind == "sst"} == {0}
 
 
 def test_reads_have_reasons_by_their_stacks(one_level: Path, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_reads_have_reasons_by_their_stacks(one_level: Path, tmp_path: Path) -> 
         reader.kill()
         reader.wait()
     found.nothing_failed()
-    reads = [row for row in found.whose.reasons if row.operation == "read"]
+    reads = [row for row in found.attribution.reasons if row.operation == "read"]
     total, of_process = sum(row.requests for row in reads), found.count(operation="read", submitter="process")
     assert total == pytest.approx(of_process, rel=1e-6)
     assert sum(row.requests for row in reads if row.reason == "get") >= 0.9 * total > 0, reads
