@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from collectors.counters import Snapshot
 from collectors.counts import Counted
@@ -101,36 +102,36 @@ class AttachedWindows(Windows):
             end = first.at_ns + int(seconds * 1e9)
             while (left := end - time.monotonic_ns()) > 0 and self._step(left / 1e9):
                 pass
-            self._edges.append(("warm-up", first, self._snapshot(), note))
+            self._edges.append(Edge("warm-up", first, self._snapshot(), note))
 
     def settle(self) -> None:
         """For one benchmark of several: waits some seconds until all counts cover the last edge, then cuts what they
         will never cover: what came after the last line of the report of a benchmark that ended."""
         if self._goes_on is None or not self._edges:
             return
-        last = self._edges[-1][2].at_ns
+        last = self._edges[-1].last.at_ns
         deadline = (last + self._count_every_ns) / 1e9 + _SETTLE_SECONDS
         while not self.ended and self._counts and self._finished_at(last) is None and time.monotonic() < deadline:
             self._step(_POLL_SECONDS)
         if self._counts and not any(count.failed for count in self._counts.values()):
             self._edges = [edge for edge in map(self._as_counted, self._edges) if edge is not None]
-            self._slices = [one for one in self._slices if self._finished_at(one[2].at_ns) is not None]
+            self._slices = [one for one in self._slices if self._finished_at(one.last.at_ns) is not None]
 
     def _as_counted(self, edge: Edge) -> Edge | None:
         """Up to the last second whose queries are known; None where there is none."""
-        kind, first, last, note = edge
-        if kind == "warm-up" or self._finished_at(last.at_ns) is not None:
+        if edge.kind == "warm-up" or self._finished_at(edge.last.at_ns) is not None:
             return edge
-        within = [one[2] for one in self._slices if one[0] == kind and first.at_ns <= one[1].at_ns < last.at_ns]
+        begun, ended = edge.first.at_ns, edge.last.at_ns
+        within = [one.last for one in self._slices if one.kind == edge.kind and begun <= one.first.at_ns < ended]
         counted = [one for one in within if self._finished_at(one.at_ns) is not None]
-        return (kind, first, counted[-1], f"{note}{CUT}") if counted else None
+        return replace(edge, last=counted[-1], note=f"{edge.note}{CUT}") if counted else None
 
-    def _window(self, kind: str, seconds: float) -> None:
+    def _window(self, kind: str, seconds: float, number: int = 0, *, at_counts: bool = True) -> None:
         self.over_limit = False
         # The count is asked at both edges, so that no moment of the window is outside of its answers.
         for count in self._counts.values():
             count.ask()
-        super()._window(kind, seconds)
+        super()._window(kind, seconds, number, at_counts=at_counts)
 
     def _snapshot(self) -> Snapshot:
         begun = time.monotonic_ns()
@@ -172,8 +173,8 @@ class AttachedWindows(Windows):
                 found.setdefault(self._roles.get(tid, name), []).append(tid)
         return found
 
-    def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:
-        window = super()._between(kind, first, last, note)
+    def _between(self, edge: Edge) -> Window:
+        window, first, last = super()._between(edge), edge.first, edge.last
         # Whose threads they are, by their names: a thread called "writer" is not a client's role.
         window.counters.groups, window.counters.roles = window.counters.roles, {}
         for operation, count in self._counts.items():

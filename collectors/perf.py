@@ -234,6 +234,7 @@ class Recording:
     """One perf record (an Observer): started disabled, enabled and disabled through its control pipe."""
 
     kind = "perf"
+    takes_turns = True
 
     def __init__(
         self, children: Children, plan: Plan, pids: Sequence[int], out: Path, log: Path, name: str = "perf record"

@@ -89,6 +89,7 @@ class Sampling:
     """A sampler on one process (an Observer): its stacks and `pmp.json` are in `directory` once it is detached."""
 
     kind = "pmp"
+    takes_turns = False
 
     def __init__(self, children: Children, plan: PmpPlan, pid: int, directory: Path) -> None:
         sampler = sampler_named(plan.sampler)

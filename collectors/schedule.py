@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collectors.counters import Device, ProcessProbe, Roles, Snapshot
 from collectors.queries import QueryReport
-from collectors.windows import SLICE_NS, Windows
+from collectors.windows import SLICE_NS, Edge, Windows
 from ground.errors import MeasurementError, UsageError
 from ground.settings import Setting
 from ground.system.descendants import descendants, having_open
@@ -132,7 +132,7 @@ class Schedule(Windows):
         if not missing:
             cache = f"the cache has been filled {CACHE_FILLS:.0f} times over, " if cache_size else ""
             note = f"{cache}QPS is flat, page faults are rare or steady"
-        self._edges.append(("warm-up", first, self._snapshot(), note))
+        self._edges.append(Edge("warm-up", first, self._snapshot(), note))
 
     def rest(self, seconds: float) -> None:
         """Lets the engine run for so long; no window."""
@@ -160,14 +160,19 @@ class Schedule(Windows):
         What a short warm-up and quick observers leave of the engine's time goes here, and nobody waits for it after.
         Where they took longer than was planned, the window is short, but not below `LEAST_SECONDS`.
         """
+        self.plain(max(self.seconds_left, LEAST_SECONDS))
+
+    @property
+    def seconds_left(self) -> float:
+        """In which the engine still sends queries, and reports them."""
         left = self._lifetime - (time.monotonic_ns() - self._begun_ns) / 1e9
-        self.plain(max(left - REPORT_LAG_SECONDS - _END_SECONDS, LEAST_SECONDS))
+        return left - REPORT_LAG_SECONDS - _END_SECONDS
 
     def finish(self) -> None:
         """Waits until the report covers the last edge, as long as it may take; call it before the workload may end."""
         if not self._edges:
             return
-        last = self._edges[-1][2].at_ns
+        last = self._edges[-1].last.at_ns
         # An engine that was stopped since then reports once it is continued.
         deadline = max(last, self._went_on_ns) / 1e9 + _REPORT_SECONDS
         while self._child.running and self._report.at(last) is None and time.monotonic() < deadline:

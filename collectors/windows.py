@@ -6,6 +6,7 @@ import abc
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from collectors.counters import Snapshot, delta
 from ground.results.record import Window
@@ -14,8 +15,16 @@ from ground.text.progress import Reporter
 
 SLICE_NS = 1_000_000_000
 
-# A window: its kind, the counters at both ends, and how it ended.
-Edge = tuple[str, Snapshot, Snapshot, str]
+
+@dataclass
+class Edge:
+    """A window: its kind, the counters at both ends, how it ended, and its round where it is a turn (0: it is none)."""
+
+    kind: str
+    first: Snapshot
+    last: Snapshot
+    note: str = ""
+    round: int = 0
 
 
 class Windows(abc.ABC):
@@ -28,7 +37,7 @@ class Windows(abc.ABC):
         self._reporter = reporter
         self._slice_ns = SLICE_NS
         self._edges: list[Edge] = []
-        self._slices: list[tuple[str, Snapshot, Snapshot]] = []
+        self._slices: list[Edge] = []
 
     @abc.abstractmethod
     def _step(self, at_most: float) -> bool:
@@ -63,7 +72,24 @@ class Windows(abc.ABC):
         if self._plain_at_counts:
             self._await_count()
         with self._reporter.stage(what, seconds):
-            self._window("plain", seconds)
+            self._window("plain", seconds, at_counts=self._plain_at_counts)
+
+    def begin_turns(self) -> None:
+        """Turns begin and end at moments at which the count of queries is known; the first of them waits for one."""
+        self._await_count()
+
+    def plain_turn(self, seconds: float, number: int) -> None:
+        """A turn with nothing attached, in a round. Its neighbours have ended and begin at a count, as it does."""
+        self._window("plain", seconds, number=number)
+
+    def turn(self, observer: Observer, seconds: float, number: int) -> None:
+        """A turn of an observer that is attached already: it counts from here to the next count after `seconds`.
+
+        What it takes to open and to close is in no turn: edges are taken within.
+        """
+        observer.open()
+        self._window(observer.kind, seconds, number=number)
+        observer.close()
 
     def observed(self, observer: Observer, seconds: float) -> None:
         """A window with an observer attached; what the observer raises reaches the caller once it is detached.
@@ -85,10 +111,11 @@ class Windows(abc.ABC):
         if not self._plain_at_counts:
             self._await_count()
 
-    def _window(self, kind: str, seconds: float) -> None:
+    def _window(self, kind: str, seconds: float, number: int = 0, *, at_counts: bool = True) -> None:
+        """at_counts: it ends with a count, and so up to half the time between two sooner or later"""
         first = slice_first = self._snapshot()
         end = first.at_ns + int(seconds * 1e9)
-        count_every_ns = self._count_every_ns if kind != "plain" or self._plain_at_counts else 0
+        count_every_ns = self._count_every_ns if at_counts else 0
         until = end - count_every_ns // 2
         while (left := until - time.monotonic_ns()) > 0 and self._step(left / 1e9):
             if (
@@ -96,34 +123,35 @@ class Windows(abc.ABC):
                 and end - time.monotonic_ns() >= self._slice_ns // 2
             ):
                 now = self._snapshot()
-                self._slices.append((kind, slice_first, now))
+                self._slices.append(Edge(kind, slice_first, now, round=number))
                 slice_first = now
         if count_every_ns:
             self._await_count()
         last = self._snapshot()
-        self._slices.append((kind, slice_first, last))
-        self._edges.append((kind, first, last, ""))
+        self._slices.append(Edge(kind, slice_first, last, round=number))
+        self._edges.append(Edge(kind, first, last, round=number))
 
     def windows(self) -> list[Window]:
         """The windows so far, with their deltas; `queries` is None where their count does not cover an edge."""
-        return [self._between(kind, first, last, note) for kind, first, last, note in self._edges]
+        return [self._between(edge) for edge in self._edges]
 
     def series(self) -> list[Window]:
         """The plain and observed windows second by second: the last slice of a window is up to 2 s long."""
-        return [self._between(kind, first, last) for kind, first, last in self._slices]
+        return [self._between(edge) for edge in self._slices]
 
-    def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:
+    def _between(self, edge: Edge) -> Window:
+        first, last = edge.first, edge.last
         begun, ended = self._finished_at(first.at_ns), self._finished_at(last.at_ns)
         # A count of which another one is taken off may fall behind itself by a few.
         queries = max(ended - begun, 0.0) if begun is not None and ended is not None else None
         counters = delta(first, last, queries, self._roles_in(last))
         if queries is not None:
             counters.queries_sd = math.hypot(self._off_at(first.at_ns), self._off_at(last.at_ns))
-        return Window(kind, first.at_ns, last.at_ns, counters, note)
+        return Window(edge.kind, first.at_ns, last.at_ns, counters, edge.note, round=edge.round)
 
     def threads_by_role(self) -> dict[str, list[int]]:
         """The tids of each role at the last edge; empty where roles were not asked for."""
         found: dict[str, list[int]] = {}
-        for tid, role in self._roles_in(self._edges[-1][2]).items() if self._edges else ():
+        for tid, role in self._roles_in(self._edges[-1].last).items() if self._edges else ():
             found.setdefault(role, []).append(tid)
         return found

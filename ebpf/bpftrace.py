@@ -143,6 +143,8 @@ class BpftraceObserver(Generic[_Seen]):
     process: the one that the script knows by its number
     """
 
+    takes_turns = False
+
     def __init__(
         self,
         kind: str,

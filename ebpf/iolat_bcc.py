@@ -41,6 +41,7 @@ class BccIoLatency:
     """The observer `iolat` (an Observer) on bcc: attached when its window opens, since it cannot be made to wait."""
 
     kind = "iolat"
+    takes_turns = False
     what = "IO latency, bcc's biolatency"
 
     def __init__(self, children: Children, pids: Sequence[int], number: tuple[int, int], out: Path) -> None:

@@ -39,17 +39,20 @@ class CoreObserver:
     what:      for the progress display
     arguments: the subcommand's options, without window and output
     out:       where its JSON goes; its words go beside it, to `<kind>.log`
+    turns:     it is opened and closed again and again, and has no probe in place in between
     """
 
     def __init__(
-        self, kind: str, what: str, children: Children, arguments: Sequence[str], out: Path, program: str = ""
-    ) -> None:
+        self, kind: str, what: str, children: Children, arguments: Sequence[str], out: Path, program: str = "",
+        *, turns: bool = False,
+    ) -> None:  # fmt: skip
         self.kind = kind
+        self.takes_turns = turns
         self.what = what
         self.out = out
         self._program_name = program or kind
         self._children = children
-        self._arguments = list(arguments)
+        self._arguments = [*arguments, *["--turns"] * turns]
         self._program: ControlledProgram | None = None
 
     def attach(self) -> None:

@@ -19,10 +19,12 @@ _UNKNOWN = 50
 class Category:
     """A row of a view: share in percent of all weight; samples None where they were not counted.
 
-    interval: of the share, in percent, by bootstrap over the seconds of the window; None where they are too few
+    interval: of the share, in percent: by the rounds of perf's turns, or by bootstrap over the seconds of its one
+              window; None where they are too few
     bounds: between which the share of what really ran must be, in percent, whichever samples hold stolen time; None
             where next to nothing was stolen
     us_per_query, us_per_read: that share of the CPU of a query, and of a storage read; None where it is not known
+    us_interval: of us_per_query, by the rounds: what varies of the share and of the CPU; None where it was one window
     """
 
     name: str
@@ -34,6 +36,7 @@ class Category:
     us_per_query: Amount | None = None
     us_per_read: Amount | None = None
     bounds: tuple[Amount, Amount] | None = None
+    us_interval: Interval | None = None
 
 
 @dataclass(frozen=True)

@@ -20,3 +20,6 @@ class Interval(Ends):
     def leaves_zero(self) -> bool:
         """Of the interval of a difference: True where one is seen. That two intervals overlap says nothing of it."""
         return self.low > 0 or self.high < 0
+
+    def times(self, factor: float) -> Interval:
+        return Interval(factor * self.estimate, factor * self.low, factor * self.high, self.n)

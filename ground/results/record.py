@@ -153,6 +153,7 @@ class Window:
     start_ns, end_ns: CLOCK_MONOTONIC, between which `counters` are deltas
     note:          how it ended, where that says something (`QPS flat`, `bound of 6 s reached`)
     engine:        what the engine's own log states of it, where the workload writes: `flushed_gb`, `stall_seconds` ...
+    round:         of a turn, the round that it belongs to, from 1 on; 0 for a window of its own
     """
 
     kind: str
@@ -161,6 +162,7 @@ class Window:
     counters: Counters
     note: str = ""
     engine: dict[str, Stated] = field(default_factory=dict)
+    round: Count = 0
 
     def __post_init__(self) -> None:
         self.kind = current_name(self.kind)

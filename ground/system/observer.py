@@ -17,8 +17,9 @@ QUIET_SECONDS = 10.0
 class Observer(Protocol):
     """Attached before its window, counting exactly while the window is open, gone before the next one.
 
-    Each method may raise HostError (this host cannot) or MeasurementError (it failed here); `detach` is called whenever
-    `attach` was, also after a failure, and leaves nothing behind.
+    One that `takes_turns` may be opened and closed again and again, and costs next to nothing in between; what it
+    leaves is of all its turns together. Each method may raise HostError (this host cannot) or MeasurementError (it
+    failed here); `detach` is called whenever `attach` was, also after a failure, and leaves nothing behind.
     """
 
     @property
@@ -28,6 +29,9 @@ class Observer(Protocol):
     @property
     def what(self) -> str:
         """For the progress display: what is attached, in a few words."""
+
+    @property
+    def takes_turns(self) -> bool: ...
 
     def attach(self) -> None:
         """Everything that takes time: programs loaded, probes attached, nothing counted."""
@@ -47,6 +51,7 @@ class NullObserver:
 
     kind = "null"
     what = "nothing attached, for comparison"
+    takes_turns = True
 
     def attach(self) -> None: ...
 

@@ -16,6 +16,7 @@ from ground.results.record import Window
 from ground.results.roles import WRITES_VIEW
 from ioflame.analysis.bootstrap import share_intervals
 from ioflame.analysis.checks.stolen_time import share_bounds
+from ioflame.analysis.rounds import ProfiledRounds
 
 _OWNER, _PARTS = "owner", "parts"
 # The view of a service's rules whose rows are kinds of operation.
@@ -23,13 +24,18 @@ OPERATIONS_VIEW = "operations"
 
 
 def category_file(
-    profile: Folded, view: str, cpu: tuple[float | None, float | None] = (None, None), stolen: int = 0
+    profile: Folded,
+    view: str,
+    cpu: tuple[float | None, float | None] = (None, None),
+    stolen: int = 0,
+    rounds: ProfiledRounds | None = None,
 ) -> dict[str, Any]:
     """`categories.json`: the view's table; with slices of time, each row's weight in each, and the interval of its
     share. `Categories` is what of it is read.
 
     cpu: CPU us of a query and of a storage read, to be shared out among the rows; None where it is not known
     stolen: the most of the weight that can be stolen time
+    rounds: in which it was measured, where it was in turns
     """
     found = profile.views[view]
     rows = [dict(row) for row in found.report["rows"]]
@@ -45,9 +51,16 @@ def category_file(
     columns = profile.slices
     for place, stack, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
         slices[place][found.row[stack]] += weight
-    intervals = share_intervals([slices]) or [None] * len(rows)  # none without any weight
-    for row, interval in zip(rows, intervals, strict=True):
-        row["interval"] = interval
+    if rounds is None:
+        intervals = share_intervals([slices]) or [None] * len(rows)  # none without any weight
+        for row, interval in zip(rows, intervals, strict=True):
+            row["interval"] = interval
+        return {**report, "rows": rows, "slices": slices}
+    every = [sum(weights) for weights in slices]
+    for place, row in enumerate(rows):
+        own = [weights[place] for weights in slices]
+        row["interval"] = rounds.share(own, every)
+        row["us_interval"] = rounds.us(own, every, cpu[0]) if cpu[0] is not None else None
     return {**report, "rows": rows, "slices": slices}
 
 

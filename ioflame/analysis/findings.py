@@ -18,7 +18,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +35,7 @@ from ground.results.states import MARKS
 from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
 from ioflame.analysis.checks.stolen_time import stolen_of
+from ioflame.analysis.rounds import ProfiledRounds, by_round, interval_of
 
 MOST = 7
 # A query that takes little has small parts worth saying: this share of the whole is enough, whatever `least_us` is.
@@ -108,6 +109,7 @@ def findings(
     # Once for all rules: it builds every stack anew.
     stacks = list(profile.each_stack()) if profile is not None else []
     stolen = stolen_of(record)
+    rounds = ProfiledRounds.of(record, profile.slices) if profile is not None else None
     ladder_ran, waits_ran = (carried(record, kind) for kind in ("ladder", "offcpu"))
     found: list[tuple[bool, Finding]] = []
     replaced: set[str] = set()
@@ -124,9 +126,9 @@ def findings(
             case "held_back":
                 one = _of_stalls(rule, record)
             case "leaf" | "within" if profile is not None and cpu is not None:
-                one = _of_stacks(rule, profile, _frames_of(rule, stacks), cpu, stolen)
+                one = _of_stacks(rule, profile, _frames_of(rule, stacks), cpu, stolen, rounds)
             case "category" if profile is not None and cpu is not None and rule.view in profile.views:
-                one = _of_stacks(rule, profile, _categories_of(rule, profile), cpu, stolen)
+                one = _of_stacks(rule, profile, _categories_of(rule, profile), cpu, stolen, rounds)
         if one is not None:
             found.append((disturbed, one))
             replaced.update(rule.instead_of)
@@ -153,7 +155,12 @@ def _categories_of(rule: FindingRule, profile: Folded) -> list[str]:
 
 
 def _of_stacks(
-    rule: FindingRule, profile: Folded, of_stack: Sequence[str], cpu_us: float, stolen: int
+    rule: FindingRule,
+    profile: Folded,
+    of_stack: Sequence[str],
+    cpu_us: float,
+    stolen: int,
+    rounds: ProfiledRounds | None,
 ) -> Finding | None:
     """of_stack: what of the rule each stack has, "" for nothing."""
     columns = profile.slices
@@ -168,32 +175,46 @@ def _of_stacks(
     seconds = [[0, 0] for _ in range(max(columns.slice, default=-1) + 1)]
     for second, stack, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
         seconds[second][not of_stack[stack]] += weight
-    share = share_intervals([seconds])[0] if by_name else None
-    if share is None:
+    us = _us_of(seconds, cpu_us, rounds) if by_name else None
+    if us is None:
         return None
     remarks = ""
     if stolen:
         most = cpu_us * min(stolen, by_name.total()) / sum(profile.stacks.weight)
         remarks = f" Up to {most:.{1 if most >= 10 else 2}f} us of it may be stolen time (steal)."
-    us = _scaled(share, cpu_us, samples)
-    return _finding(rule, us, cpu_us, "us of CPU", by_name.most_common(1)[0][0], remarks=remarks)
+    return _finding(rule, replace(us, n=samples), cpu_us, "us of CPU", by_name.most_common(1)[0][0], remarks=remarks)
+
+
+def _us_of(seconds: Sequence[Sequence[int]], cpu_us: float, rounds: ProfiledRounds | None) -> Interval | None:
+    """seconds: the weight of some stacks, and of all others, in each slice"""
+    if rounds is not None:
+        return rounds.us([own for own, _ in seconds], [own + rest for own, rest in seconds], cpu_us)
+    share = share_intervals([seconds])[0]
+    return _scaled(share, cpu_us, share.n) if share is not None else None
 
 
 def _of_roles(rule: FindingRule, record: RunRecord, series: Sequence[Window]) -> Finding | None:
     """CPU of threads that serve no query, by the scheduler's clock; None where the run does not know the roles."""
     plain = [window for window in series if window.kind == "plain" and window.counters.roles]
-    seconds = []
-    for window in plain:
-        own = sum(counters.cpu_ns for role, counters in window.counters.roles.items() if role in rule.roles)
-        seconds.append([own, sum(counters.cpu_ns for counters in window.counters.roles.values()) - own])
+    seconds = [_cpu_of_roles(window, rule.roles) for window in plain]
     queries = sum(window.counters.queries or 0.0 for window in plain)
     if not queries or not any(own for own, _ in seconds):
         return None
-    share = share_intervals([seconds])[0]
+    rounds = [[_cpu_of_roles(w, rule.roles) for w in turns] for turns in by_round(plain, "plain").values()]
+    parts = [{"own": sum(own for own, _ in turns), "all": sum(map(sum, turns))} for turns in rounds]
+    in_turns = any(window.round for window in plain)
+    share = interval_of(parts, lambda sums: 100 * sums["own"] / sums["all"]) if in_turns else None
+    share = share or share_intervals([seconds])[0]
     if share is None:
         return None
     whole = sum(map(sum, seconds)) / 1e3 / queries
     return _finding(rule, _scaled(share, whole, len(plain)), whole, "us of CPU a query", "", _written(record))
+
+
+def _cpu_of_roles(window: Window, roles: Sequence[str]) -> tuple[int, int]:
+    """ns of these, and of all others."""
+    own = sum(counters.cpu_ns for role, counters in window.counters.roles.items() if role in roles)
+    return own, sum(counters.cpu_ns for counters in window.counters.roles.values()) - own
 
 
 def _written(record: RunRecord) -> str:

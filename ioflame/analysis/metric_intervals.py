@@ -1,22 +1,21 @@
-"""How sure the figures of a run are, from the seconds of its windows: its metrics, and what each observer cost."""
+"""How sure the figures of a run are: by the rounds of its turns, or by the seconds of its windows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ground.results.interval import Interval
 from ground.results.metrics import METRICS, MODE_COUNTER, few_reads, metrics_of, per_read, ratio_of, sums_of
-from ground.results.record import CUT, ObserverCost, ProfileFacts, RunRecord, Window
+from ground.results.record import CUT, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
+from ioflame.analysis.rounds import FEWEST, Sums, interval_of, plain_parts
 
 # Of a target cores have slices of their own: its seconds need not be counted.
 _SCATTERED = [
     name for name, one in METRICS.items() if one.part and (one.headline or per_read(name)) and name != "cores"
 ]
-# Of fewer seconds on either side no interval can be had.
-_FEWEST = 3
 
 
 def weight_by_time(profile: ProfileFacts, windows: Iterable[Window]) -> tuple[float | None, float | None]:
@@ -46,10 +45,13 @@ def figures(resamples: Resamples) -> dict[str, Draws]:
 
 
 def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Interval]:
-    """95 % intervals of the figures of `metrics_of`: how they vary from second to second, and where queries are in them
+    """95 % intervals of the figures of `metrics_of`: how they vary from round to round, and where queries are in them
     what their count cannot tell."""
-    off = count_off([window for window in record.windows if window.kind == "plain"])
-    found = {name: _widened(name, one, off) for name, one in metric_intervals(series, record.threads).items()}
+    plain = [window for window in record.windows if window.kind == "plain"]
+    off = count_off(plain)
+    parts = [*plain_parts(plain, record.threads).values()]
+    measured = _by_parts(parts) if len(parts) >= FEWEST else metric_intervals(series, record.threads)
+    found = {name: _widened(name, one, off) for name, one in measured.items()}
     if record.target is None:
         return found
     if record.target.client_qps is not None:
@@ -61,6 +63,14 @@ def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Inter
     known = metrics_of(record, [window for window in series if window.kind == "plain"])
     found |= {"cores": cores} if cores is not None else {}
     return {name: interval for name, interval in found.items() if name in known}
+
+
+def _by_parts(parts: Sequence[Sums]) -> dict[str, Interval]:
+    """Of plain turns by their rounds, or of plain windows. Those of a read only where there are reads."""
+    found = {name: interval_of(parts, partial(ratio_of, name)) for name in _SCATTERED}
+    whole = {name: sum(part[name] for part in parts) for name in ("queries", "reads", "own_reads")}
+    few = {name: few_reads(whole[name] / whole["queries"]) for name in ("reads", "own_reads")}
+    return {name: one for name, one in found.items() if one and not (per_read(name) and few[METRICS[name].per])}
 
 
 def count_off(windows: Sequence[Window]) -> float:
@@ -86,39 +96,3 @@ def metric_intervals(series: Iterable[Window], threads: int) -> dict[str, Interv
     slices = slice_columns(series, threads)
     found = {name: draws.interval() for name, draws in figures(Resamples([slices])).items()} if slices else {}
     return {name: interval for name, interval in found.items() if interval is not None}
-
-
-def observer_costs(windows: Sequence[Window], series: Sequence[Window]) -> list[ObserverCost]:
-    """QPS of each observed window over QPS of the plain windows before and after it, with a 95 % bootstrap interval.
-
-    windows: whole windows in order; series: their slices of about a second. Both sides are resampled by seconds (Efron
-    1979). The interval holds the seconds' scatter; how much two windows differ with nothing attached, the `null` row
-    shows. A window with fewer than 3 counted seconds on either side is left out.
-    """
-    costs = []
-    for place, window in enumerate(windows):
-        if window.kind in ("plain", "warm-up"):
-            continue
-        plain = [w for w in (*windows[max(place - 1, 0) : place], *windows[place + 1 : place + 2]) if w.kind == "plain"]
-        on = _rates(series, [window])
-        off = _rates(series, plain)
-        if min(len(on), len(off)) >= _FEWEST:
-            # Two sides, two seeds: their seconds have nothing in common.
-            within, beside = (Resamples([side], seed=seed).pooled(_qps) for seed, side in enumerate((on, off), start=1))
-            ratio = Draws.combined(lambda a, b: a / b, within, beside).interval(_FEWEST)
-            if ratio is not None:
-                costs.append(ObserverCost(window.kind, ratio))
-    return costs
-
-
-def _rates(series: Sequence[Window], windows: Sequence[Window]) -> list[dict[str, float]]:
-    """What each slice within the windows gained."""
-    return [
-        {"queries": s.counters.queries, "seconds": s.seconds}
-        for s in series
-        if s.counters.queries is not None and any(w.start_ns <= s.start_ns < w.end_ns for w in windows)
-    ]
-
-
-def _qps(totals: Mapping[str, float]) -> float:
-    return totals["queries"] / totals["seconds"]

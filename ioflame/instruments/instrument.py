@@ -180,6 +180,7 @@ class Instrument:
     ends_itself:  it may end before its window does, and says why in a check of its own
     time_share:   of attach's seconds, beside the others
     times:        as long as the others' is its window of a profile
+    takes_turns:  in the rounds of a profile, where this host has its usual way; others have a window of their own
     not_writing:  why a workload that writes has no window of it
     """
 
@@ -204,6 +205,7 @@ class Instrument:
     ends_itself: bool = False
     time_share: int = 1
     times: int = 1
+    takes_turns: bool = False
     not_writing: Refusal | None = None
 
 

@@ -25,5 +25,6 @@ INSTRUMENT = Instrument(
     profile=(Files.PROFILE, None),
     by_default=True,
     needed=True,
+    takes_turns=True,
     time_share=4,  # categories need the most samples
 )

@@ -83,6 +83,7 @@ class _WithFiles:
     """
 
     kind = "requests"
+    takes_turns = False
 
     def __init__(
         self, inner: CoreObserver, database: Path | None, engine: str, listing: Path, connection: str = ""

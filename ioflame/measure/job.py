@@ -32,6 +32,7 @@ from ioflame.instruments.instrument import ObserverContext
 from ioflame.measure.builds import build_of, readable_by_all
 from ioflame.measure.host_checks import profile_checks
 from ioflame.measure.options import ProfileOptions
+from ioflame.measure.turns import Rounds
 from workloads.artifact import artifact_facts
 from workloads.build import EngineBuild
 from workloads.checks import existing, free_bytes
@@ -52,6 +53,7 @@ _CACHE_TO_DATA = 1.5
 # a busy host they take seconds. What they do not take is the last plain window's.
 _SLACK_SECONDS = 4
 _OBSERVER_SLACK_SECONDS = 6
+_TURNS_SLACK_SECONDS = 2
 _LATE_SECONDS = 600
 # It is enough for so many who want each CPU.
 _QUEUED = 2
@@ -59,7 +61,10 @@ _QUEUED = 2
 
 @dataclass(frozen=True)
 class Planned:
-    """A workload as it would be run here: all that its command line depends on. duration: of one window, seconds."""
+    """A workload as it would be run here: all that its command line depends on.
+
+    duration: seconds that each instrument watches in all
+    """
 
     options: ProfileOptions
     engine: Engine
@@ -98,6 +103,15 @@ class Planned:
         writes = self.engine.step(self.options.workload).changing
         return [name for name in self.collect if not (writes and INSTRUMENTS[name].not_writing)]
 
+    @property
+    def in_turns(self) -> list[str]:
+        """Of these, those that take turns; each of the others has a window of its own."""
+        return [name for name in self.watching if INSTRUMENTS[name].takes_turns]
+
+    @property
+    def rounds(self) -> Rounds:
+        return Rounds.of(self.duration)
+
     def observer_context(self, run: Run, children: Children, plan: Plan) -> ObserverContext:
         """plan: as the trial after the warm-up left it"""
         symbols, options = self.engine.file("symbols.toml"), self.options
@@ -107,16 +121,22 @@ class Planned:
         )  # fmt: skip
 
     @property
+    def seconds_alone(self) -> float:
+        """Of the windows of those that take no turns, and of the plain ones beside them."""
+        alone = [name for name in self.watching if name not in self.in_turns]
+        windows = sum(self.seconds_of(name) + self.duration + _OBSERVER_SLACK_SECONDS for name in alone)
+        return windows + self.duration * bool(alone or not self.watching)
+
+    @property
     def lifetime(self) -> int:
         """Seconds that the engine is asked to send queries for: all windows, and what is between them.
 
         That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
         """
-        observers = len(self.watching)
-        observed = sum(map(self.seconds_of, self.watching))
-        windows = self.scale.warmup + observed + (observers + 1) * self.duration + REPORT_LAG_SECONDS
-        slack = _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
-        return int(windows + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
+        turns = self.rounds.lasting(len(self.in_turns)) if self.in_turns else 0.0
+        lasting = self.scale.warmup + turns + self.seconds_alone + REPORT_LAG_SECONDS
+        slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS
+        return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
 
     @property
     def asked_seconds(self) -> int:

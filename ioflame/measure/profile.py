@@ -28,9 +28,11 @@ from ground.system.page_cache import drop_files, drop_page_cache, keep_files
 from ground.system.process import Children, captures
 from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
+from ioflame.instruments.instrument import ObserverContext
 from ioflame.measure.job import Job, describe_database, describe_tree
 from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.measure.recorded import commands_of, recorded
+from ioflame.measure.turns import Turns
 from ioflame.measure.windows import PLAIN, run_windows
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
@@ -189,18 +191,20 @@ def _measure_windows(workload: Workload) -> None:
             record.unobserved.append(Unobserved(name, refused.why, refused.mend, job.is_asked(name)))
     record.missing[:] = [f"warm-up, plain and {', '.join(job.watching)} windows"]
     workload.wait_until_reading()
-    workload.warm_up()
-    run_windows(workload, job.watching, _windows_of(job))
+    windows = workload.watch_in_turns()
+    run_windows(workload, windows, _windows_of(job, windows))
     record.missing[:] = ["the engine's closing line: how many keys it found"]
     workload.schedule.finish()
 
 
-def _windows_of(job: Job) -> Iterator[tuple[str, float]]:
-    yield PLAIN, job.duration
-    for name in job.watching:
+def _windows_of(job: Job, names: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Of those that take no turns: a window each, between plain ones."""
+    for name in names:
+        yield PLAIN, job.duration
         yield name, job.seconds_of(name)
+    if names or not job.watching:
         # The last one has what others left of the time.
-        yield PLAIN, math.inf if name == job.watching[-1] else job.duration
+        yield PLAIN, math.inf
 
 
 class Workload:
@@ -248,6 +252,42 @@ class Workload:
         to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
         self.schedule.warm_up(job.scale.warmup, to_fill, trial)
 
+    def watch_in_turns(self) -> list[str]:
+        """Warms up, then watches in rounds; the instruments that want a window of their own."""
+        job = self.job
+        turns = Turns(self._failed, self._reporter)
+        windows = [name for name in job.watching if not INSTRUMENTS[name].takes_turns]
+        try:
+            # While the cache fills nothing is measured yet. perf waits for the trial, which says how it records.
+            for name in [name for name in job.in_turns if name != "perf"]:
+                self._attach(name, turns, windows)
+            self.warm_up()
+            if "perf" in job.in_turns:
+                self._attach("perf", turns, windows)
+            if turns.observers:
+                turns.run(self.schedule, job.rounds, self.run.record.seeds[-1].first, self._another_round)
+        finally:
+            turns.detach()
+        return [name for name in job.watching if name in windows]
+
+    def _another_round(self, done: int) -> bool:
+        """As many as were asked for, and what a short warm-up left time for; fewer where it was long."""
+        job = self.job
+        if done:
+            self.keep()
+        left = self.schedule.seconds_left - job.seconds_alone
+        if job.engine.by_our_client and done >= job.rounds.number:
+            return False
+        return not done or left >= job.rounds.seconds * (2 * len(job.in_turns) + 1)
+
+    def _attach(self, name: str, turns: Turns, windows: list[str]) -> None:
+        """Where this host's way of it takes no turns, it gets a window."""
+        observer = INSTRUMENTS[name].observer(self._context(self.job.duration))
+        if observer.takes_turns:
+            turns.attach(observer)
+        else:
+            windows.append(name)
+
     def plain(self, seconds: float) -> None:
         """A window with nothing attached; of infinite length: until it sends no more queries."""
         if math.isfinite(seconds):
@@ -261,14 +301,20 @@ class Workload:
         optional: they are worth something even without an instrument that every profile needs
         """
         self.keep()  # the recording may fill the disk
-        context = self.job.observer_context(self.run, self._children, self._plan)
         try:
-            self.schedule.observed(INSTRUMENTS[name].observer(replace(context, seconds=seconds)), seconds)
+            self.schedule.observed(INSTRUMENTS[name].observer(self._context(seconds)), seconds)
         except IoflameError as error:
-            if not self.child.running or (INSTRUMENTS[name].needed and not optional):
-                raise
-            asked = optional or self.job.is_asked(name)
-            self.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
+            self._failed(name, error, optional=optional)
+
+    def _context(self, seconds: float) -> ObserverContext:
+        return replace(self.job.observer_context(self.run, self._children, self._plan), seconds=seconds)
+
+    def _failed(self, name: str, error: IoflameError, *, optional: bool = False) -> None:
+        """Into the record; raised again where the workload failed, or it is one that every profile needs."""
+        if not self.child.running or (INSTRUMENTS[name].needed and not optional):
+            raise error
+        asked = optional or self.job.is_asked(name)
+        self.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
 
     def keep(self) -> None:
         """Keeps in the run what was measured so far."""

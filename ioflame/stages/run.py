@@ -33,7 +33,8 @@ from ioflame.analysis.checks.target import rules_check
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.findings import Waits, findings, read_rules
-from ioflame.analysis.metric_intervals import intervals_of, observer_costs, weight_by_time
+from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
+from ioflame.analysis.rounds import ProfiledRounds, observer_costs
 from ioflame.analysis.wall_clock import serving_threads
 from ioflame.stages.event_group import analyse_group
 from ioflame.stages.jobs import analyse_jobs
@@ -75,7 +76,7 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     record.metrics = metrics_of(record, plain)
     series = run.series()
     record.intervals = intervals_of(record, series)
-    record.costs = observer_costs(record.windows, series)
+    record.costs = observer_costs(record.windows)
     background: dict[str, int] = {}
     unread, folded = "", None
     checks: list[Check] = []
@@ -223,7 +224,8 @@ def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
     """The tables of all views, by name; none where there is no weight."""
     cpu = cpu_profiled(run.record)
     stolen = stolen_of(run.record)
-    tables = {view: category_file(folded, view, cpu, stolen) for view in folded.views}
+    rounds = ProfiledRounds.of(run.record, folded.slices)
+    tables = {view: category_file(folded, view, cpu, stolen, rounds) for view in folded.views}
     for view, table in tables.items():
         write_json(run.path(Files.of_view(view)), table)
     return {view: categories_of(table) for view, table in tables.items()} if folded.statistics.weight else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ground.results.metrics import LEGEND, METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of, window_metrics
@@ -15,8 +15,13 @@ _PERCENT = Form(lambda ratio: f"{100 * (ratio - 1):+.1f} %")
 
 
 class _Measured(NamedTuple):
-    window: Window
+    """A window, or all turns of a kind."""
+
+    kind: str
+    turns: int
+    seconds: float
     metrics: Mapping[str, float]
+    note: str
 
 
 def windows_section(record: RunRecord) -> Section:
@@ -26,21 +31,34 @@ def windows_section(record: RunRecord) -> Section:
         return lambda row: row.metrics.get(name)
 
     columns = [
-        Column[_Measured]("", "window", WORDS, lambda row: row.window.kind),
-        Column("", "seconds", fixed(1), lambda row: row.window.seconds),
+        Column[_Measured]("", "window", WORDS, lambda row: row.kind),
+        *([Column("", "turns", COUNT, lambda row: row.turns)] if any(w.round for w in record.windows) else []),
+        Column("", "seconds", fixed(1), lambda row: row.seconds),
         *(Column("", name, Form(METRICS[name].form.format), metric(name)) for name in names),
-        Column("", "how it ended", ABOUT, lambda row: row.window.note, on="page"),
+        Column("", "how it ended", ABOUT, lambda row: row.note, on="page"),
     ]
     counted = "us per query, context switches per query" if "qps" in names else "cores, us per storage read"
-    rows = [_Measured(window, metrics_of(record, [window])) for window in record.windows]
+    rows = [
+        _Measured(windows[0].kind, len(windows), sum(w.seconds for w in windows), metrics_of(record, windows), note)
+        for windows in _as_shown(record.windows)
+        for note in [windows[0].note]
+    ]
     more = "; ".join(f"{name}: {LEGEND[name]}" for name in names)
     return [
         Records("windows", [_record(record, window) for window in record.windows]),
         Table("", f"Windows ({counted})", columns, rows, more=more),
-        Table("costs", "Observers: QPS in their window against the plain windows beside it", _COSTS, record.costs,
-              legend="95 %: interval over their n seconds."),
+        Table("costs", "Observers: QPS with them against QPS beside them with nothing attached", _COSTS, record.costs,
+              legend="95 %: by how its n turns differ, or of one window n pairs of plain windows."),
         Table("unobserved", "Not observed", _UNOBSERVED, record.unobserved),
     ]  # fmt: skip
+
+
+def _as_shown(windows: Sequence[Window]) -> list[list[Window]]:
+    """Each window alone, and the turns of a kind together, where the first of them was."""
+    found: dict[tuple[str, int], list[Window]] = {}
+    for place, window in enumerate(windows):
+        found.setdefault((window.kind, 0 if window.round else place + 1), []).append(window)
+    return [*found.values()]
 
 
 _COSTS = [
@@ -54,7 +72,7 @@ _COSTS = [
         fixed(1),
         lambda cost: f"{_PERCENT.screen(cost.qps_ratio.low)} to {_PERCENT.screen(cost.qps_ratio.high)}",
     ),
-    Column("seconds_compared", "n", COUNT, lambda cost: cost.qps_ratio.n),
+    Column("n", "n", COUNT, lambda cost: cost.qps_ratio.n),
 ]
 
 

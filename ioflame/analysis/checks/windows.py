@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ground.results.checks import Check, Verdict
 from ground.results.metrics import metrics_of, window_metrics
 from ground.results.record import RunRecord, Window
+from ioflame.analysis.rounds import by_round
 
 _FOREIGN_READS = 0.05
 # Bytes a query: a twentieth of a block of 8 KiB. What a workload that answers from memory reads is less.
@@ -31,18 +32,10 @@ def window_checks(record: RunRecord) -> Iterator[Check]:
     if not plain:
         return
     yield _foreign_check(plain)
-    rates = [rate for rate in (_qps(w, record.threads) for w in plain) if rate]
     # One rate for all windows says nothing of one against another.
     sampled = record.target is not None and record.target.count_sampled
-    if len(rates) > 1 and not sampled:
-        drift = max(rates) / min(rates) - 1
-        yield Check(
-            "drift",
-            Verdict.OK if drift <= _DRIFT else Verdict.WARN,
-            f"QPS of the plain windows differ by {drift:.1%}",
-            "" if drift <= _DRIFT else "the device or the host changed under the run",
-            "" if drift <= _DRIFT else "run it again on a quieter machine",
-        )
+    if not sampled:
+        yield from _drift_check(record, plain)
     yield from _accounting_check(plain)
     if not sampled:
         yield from _observer_check(record, plain)
@@ -64,6 +57,34 @@ def _foreign_check(plain: list[Window]) -> Check:
         f"{foreign / every if every else 0:.1%} of the bytes read from the device"
         + (f", {foreign / queries:,.0f} bytes a query" if queries else ""),
         "" if few else "IOPS and reqsz count them too",
+    )
+
+
+def _drift_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
+    """In turns all have seen the same minutes, and what changed is in every interval; windows have not."""
+    if any(window.round for window in plain):
+        qps = record.intervals.get("qps")
+        rounds = [
+            metrics.get("qps") for metrics in (window_metrics(turns, 1) for turns in by_round(plain, "plain").values())
+        ]
+        known = [rate for rate in rounds if rate]
+        if qps is None or not known:
+            return
+        reach = (qps.high - qps.low) / 2 / qps.estimate
+        words = f"QPS of the rounds from {min(known):,.0f} to {max(known):,.0f}: known to {reach:.1%}"
+    else:
+        known = [rate for rate in (_qps(window, record.threads) for window in plain) if rate]
+        if len(known) < 2:
+            return
+        reach = max(known) / min(known) - 1
+        words = f"QPS of the plain windows differ by {reach:.1%}"
+    far = reach > _DRIFT
+    yield Check(
+        "drift",
+        Verdict.WARN if far else Verdict.OK,
+        words,
+        "the device or the host changed under the run" if far else "",
+        "run it again on a quieter machine" if far else "",
     )
 
 
@@ -105,21 +126,26 @@ def _accounting_check(plain: list[Window]) -> Iterator[Check]:
 
 
 def _observer_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
-    """How far the window that gave the shares was from those that gave the CPU per query."""
+    """How far the windows that gave the shares were from those that gave the CPU per query."""
     beside = window_metrics(plain, record.threads)
     within = window_metrics([w for w in record.windows if w.kind == "perf"], record.threads)
+    cost = next((cost.qps_ratio for cost in record.costs if cost.kind == "perf"), None)
     if "qps" not in beside or "qps" not in within:
         return
-    rate = within["qps"] / beside["qps"] - 1
-    cpu = within["cpuPer"] / beside["cpuPer"] - 1 if beside["cpuPer"] else 0.0
-    far = abs(rate) > _OBSERVER or abs(cpu) > _OBSERVER
-    means = "" if not far else "the shares are of the perf window, which differed from the unobserved windows"
-    if rate > _OBSERVER:
+    cpu = f"CPU per query {within['cpuPer']:.2f} against {beside['cpuPer']:.2f} us"
+    if cost is None:
+        rate = within["qps"] / beside["qps"] - 1
+        yield Check("observer", Verdict.NOTE, f"with perf attached QPS {rate:+.1%}, {cpu}; too few windows to say more")
+        return
+    # A difference that is none is no observer's.
+    far = abs(cost.estimate - 1) > _OBSERVER and (cost.low > 1 or cost.high < 1)
+    means = "" if not far else "the shares are of windows with perf, which differed from the unobserved ones"
+    if far and cost.estimate > 1:
         means += "; faster under a sampling timer is real on an idle VM: it keeps the CPU from halting"
     yield Check(
         "observer",
         Verdict.WARN if far else Verdict.OK,
-        f"with perf attached QPS {rate:+.1%}, CPU per query {within['cpuPer']:.2f} against {beside['cpuPer']:.2f} us",
+        f"with perf attached QPS {cost.estimate - 1:+.1%} [{cost.low - 1:+.1%}, {cost.high - 1:+.1%}], {cpu}",
         means,
     )
 

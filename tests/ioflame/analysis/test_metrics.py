@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ground.results.metrics import LEGEND, cpu_profiled, window_metrics
-from ground.results.record import Window
 from ioflame.analysis.bootstrap import Resamples
-from ioflame.analysis.metric_intervals import figures, metric_intervals, observer_costs, slice_columns, weight_by_time
+from ioflame.analysis.metric_intervals import figures, metric_intervals, slice_columns, weight_by_time
 from tests.records import profile_facts, run_record, window
 
 
@@ -115,40 +114,3 @@ def test_windows_without_queries_and_figures_per_read_without_reads_are_left_out
     assert window_metrics([unknown], 1) == {} == window_metrics([], 1)
     metrics = window_metrics([window("plain", queries=1000, cpu_ns=10, storage_reads=10)], 1)
     assert metrics and metrics.keys().isdisjoint({"cpuPerRead", "reqsz"})
-
-
-# ---- what observers cost ---------------------------------------------------------------------------------------------
-def run_of(*rates: tuple[str, list[float]]) -> tuple[list[Window], list[Window]]:
-    """Windows and their slices of a second: (kind, queries in each second)."""
-    windows, series, at = [], [], 0
-    for kind, seconds in rates:
-        start = at
-        for queries in seconds:
-            series.append(window(kind, 1, "", at, queries=queries))
-            at += 1
-        windows.append(window(kind, at - start, "", start, queries=sum(seconds)))
-        at += 1  # attaching takes time, which belongs to no window
-    return windows, series
-
-
-def test_each_observer_is_held_against_the_plain_windows_beside_it_alone() -> None:
-    of = (("warm-up", 1.0), ("plain", 100.0), ("perf", 90.0), ("plain", 100.0), ("ladder", 160.0), ("plain", 300.0))
-    costs = observer_costs(*run_of(*((kind, [rate] * 5) for kind, rate in of)))
-    assert [(c.kind, c.qps_ratio.estimate) for c in costs] == [("perf", 0.9), ("ladder", 0.8)]
-    # Seconds that do not differ leave no doubt.
-    assert (costs[0].qps_ratio.low, costs[0].qps_ratio.high) == (0.9, 0.9)
-
-
-def test_seconds_that_scatter_widen_the_interval_around_the_estimate() -> None:
-    plain, on = [90.0, 110.0] * 5, [80.0, 100.0] * 5
-    (cost,) = observer_costs(*run_of(("plain", plain), ("null", on), ("plain", plain)))
-    assert cost.qps_ratio.estimate == pytest.approx(0.9)
-    assert 0.8 < cost.qps_ratio.low < 0.88 and 0.92 < cost.qps_ratio.high < 1.0
-
-
-def test_too_few_seconds_give_no_cost_and_uncounted_ones_do_not_count() -> None:
-    windows, series = run_of(("plain", [100.0] * 5), ("perf", [90.0] * 2), ("plain", [100.0] * 5))
-    assert observer_costs(windows, series) == []
-    windows, series = run_of(("plain", [100.0] * 5), ("perf", [90.0] * 5), ("plain", [100.0] * 5))
-    series[6].counters.queries = None
-    assert observer_costs(windows, series)[0].qps_ratio.n == 4
