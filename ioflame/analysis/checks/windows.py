@@ -135,7 +135,7 @@ def _observer_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
     cpu = f"CPU per query {within['cpuPer']:.2f} against {beside['cpuPer']:.2f} us"
     if cost is None:
         rate = within["qps"] / beside["qps"] - 1
-        yield Check("observer", Verdict.NOTE, f"with perf attached QPS {rate:+.1%}, {cpu}; too few windows to say more")
+        yield Check("observer", Verdict.OK, f"with perf attached QPS {rate:+.1%}, {cpu}: too few windows to say more")
         return
     # A difference that is none is no observer's.
     far = abs(cost.estimate - 1) > _OBSERVER and (cost.low > 1 or cost.high < 1)

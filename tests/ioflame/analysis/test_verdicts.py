@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from ground.results.categories import Category
-from ground.results.checks import Verdict, worst
+from ground.results.checks import Check, Verdict, worst
 from ground.results.database_facts import DatabaseFacts
-from ground.results.record import Expectation, ProfileFacts, RunRecord, Unobserved
+from ground.results.interval import Interval
+from ground.results.record import Expectation, ObserverCost, ProfileFacts, RunRecord, Unobserved
 from ioflame.analysis.checks.run import run_checks
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from tests.records import profile_facts, run_record, window
@@ -150,12 +151,15 @@ def test_reads_of_others_and_drift_are_seen() -> None:
     assert verdict(record(windows=slower), "drift") is Verdict.WARN
     plain = {"queries": 1000, "cpu_ns": 10**7}
     halting = [window("plain", **plain), window("perf", queries=1200, cpu_ns=9 * 10**6), window("plain", **plain)]
-    (observer,) = [c for c in run_checks(record(windows=halting), {}) if c.name == "observer"]
-    assert observer.verdict is Verdict.WARN
-    assert observer.value == "with perf attached QPS +20.0%, CPU per query 7.50 against 10.00 us"
-    assert "keeps the CPU from halting" in observer.means
-    halting[1] = window("perf", queries=980, cpu_ns=10**7)
-    assert verdict(record(windows=halting), "observer") is Verdict.OK
+
+    def observer(*costs: ObserverCost) -> Check:
+        return next(c for c in run_checks(record(windows=halting, costs=[*costs]), {}) if c.name == "observer")
+
+    seen = observer(ObserverCost("perf", Interval(1.2, 1.1, 1.3, 5)))
+    assert seen.verdict is Verdict.WARN and "keeps the CPU from halting" in seen.means
+    assert seen.value == "with perf attached QPS +20.0% [+10.0%, +30.0%], CPU per query 7.50 against 10.00 us"
+    assert observer(ObserverCost("perf", Interval(1.2, 0.9, 1.5, 5))).verdict is Verdict.OK, "it may be none"
+    assert "too few windows" in observer().value and observer().verdict is Verdict.OK
     stolen = [window("plain", queries=1000, steal_ns=10**8)]
     assert verdict(record(windows=stolen), "steal") is Verdict.WARN
 
