@@ -110,7 +110,7 @@ class Planned:
 
     @property
     def rounds(self) -> Rounds:
-        return Rounds.of(self.duration)
+        return Rounds.adding_up_to(self.duration)
 
     def observer_context(self, run: Run, children: Children, plan: Plan) -> ObserverContext:
         """plan: as the trial after the warm-up left it"""
@@ -133,7 +133,7 @@ class Planned:
 
         That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
         """
-        turns = self.rounds.lasting(len(self.in_turns)) if self.in_turns else 0.0
+        turns = self.rounds.lasting(self.in_turns) if self.in_turns else 0.0
         lasting = self.scale.warmup + turns + self.seconds_alone + REPORT_LAG_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS
         return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))

@@ -278,7 +278,7 @@ class Workload:
         left = self.schedule.seconds_left - job.seconds_alone
         if job.engine.by_our_client and done >= job.rounds.number:
             return False
-        return not done or left >= job.rounds.seconds * (2 * len(job.in_turns) + 1)
+        return not done or left >= job.rounds.lasting(job.in_turns, 1)
 
     def _attach(self, name: str, turns: Turns, windows: list[str]) -> None:
         """Where this host's way of it takes no turns, it gets a window."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from collectors.windows import Windows
 from ground.errors import IoflameError
 from ground.system.observer import Observer
 from ground.text.progress import Reporter
+from ioflame.measure.windows import PLAIN
 
 # Reports by second tell what was finished at their lines alone: no turn is shorter.
 TURN_SECONDS = 1.0
@@ -26,20 +28,27 @@ _LONGER_FROM = 30.0
 
 @dataclass(frozen=True)
 class Rounds:
-    """number: of rounds; seconds: of a turn"""
+    """number: of rounds; seconds: of a turn with nothing attached; shares: of an observer whose turns are longer, how
+    many times as long"""
 
     number: int
     seconds: float
+    shares: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, duration: float) -> Rounds:
+    def adding_up_to(cls, duration: float) -> Rounds:
         """Of turns that add up to so many seconds for each observer."""
         turn = TURN_SECONDS if duration < _LONGER_FROM else 2 * TURN_SECONDS
         return cls(max(round(duration / turn), 1), turn)
 
-    def lasting(self, observers: int) -> float:
-        """Seconds of all turns."""
-        return (2 * observers * self.number + 1) * self.seconds
+    def of(self, kind: str) -> float:
+        """Seconds of a turn of an observer."""
+        return self.seconds * self.shares.get(kind, 1)
+
+    def lasting(self, kinds: Iterable[str], rounds: int | None = None) -> float:
+        """Seconds of so many rounds, or of all, with the plain turn at their end."""
+        one = sum(self.seconds + self.of(kind) for kind in kinds)
+        return one * (self.number if rounds is None else rounds) + self.seconds
 
 
 @dataclass
@@ -47,11 +56,15 @@ class Turns:
     """Observers that stay attached, and count in their turns alone.
 
     failed: told of one that failed, which then has no more turns; what it raises ends the run
+    ended:  whether what is watched has
+    around: within it is all that is done for an observer, or for plain turns; whoever wants to know what that costs
     observers: that are attached, by kind
     """
 
     failed: Callable[[str, IoflameError], None]
     reporter: Reporter
+    ended: Callable[[], bool] = lambda: False
+    around: Callable[[str], AbstractContextManager[None]] = lambda _: contextlib.nullcontext()
     observers: dict[str, Observer] = field(default_factory=dict)
 
     def attach(self, observer: Observer) -> None:
@@ -63,24 +76,32 @@ class Turns:
     def run(self, windows: Windows, rounds: Rounds, seed: int, another: Callable[[int], bool]) -> None:
         """seed: of the order of the observers in each round; another: whether there is one more, after so many"""
         draw, number = random.Random(seed), 0
-        whole = rounds.lasting(len(self.observers))
+        whole = rounds.lasting(self.observers)
         with self.reporter.stage(f"rounds of {', '.join(self.observers)}, in turns of {rounds.seconds:g} s", whole):
             windows.begin_turns()
-            while another(number):
+            while self.observers and not self.ended() and another(number):
                 number += 1
                 order = list(self.observers)
                 draw.shuffle(order)
                 for kind in order:
-                    windows.plain_turn(rounds.seconds, number)
+                    self._plain(windows, rounds, number)
+                    if self.ended():
+                        return
                     observer = self.observers[kind]
-                    self._try(observer, lambda: windows.turn(observer, rounds.seconds, number))  # noqa: B023
+                    self._try(observer, lambda: windows.turn(observer, rounds.of(kind), number))  # noqa: B023
+                    if self.ended():
+                        return
+            self._plain(windows, rounds, number)
+
+    def _plain(self, windows: Windows, rounds: Rounds, number: int) -> None:
+        with self.around(PLAIN):
             windows.plain_turn(rounds.seconds, number)
 
     def detach(self) -> None:
         """Ends all of them; their files are whole afterwards. What one fails with keeps no other from its end."""
         while self.observers:
             kind, observer = self.observers.popitem()
-            with self.reporter.waits_for(f"{kind} to end and to write what it saw"):
+            with self.around(kind), self.reporter.waits_for(f"{kind} to end and to write what it saw"):
                 try:
                     observer.detach()
                 except IoflameError as error:
@@ -88,7 +109,8 @@ class Turns:
 
     def _try(self, observer: Observer, action: Callable[[], None]) -> None:
         try:
-            action()
+            with self.around(observer.kind):
+                action()
         except IoflameError as error:
             del self.observers[observer.kind]
             with contextlib.suppress(IoflameError):

@@ -13,6 +13,10 @@ from ground.system.process import Child
 LARGER = "a larger --budget, or a longer --per where it is watched once in that time"
 
 
+class RunawayError(MeasurementError):
+    """An observer took far more CPU than it was allowed."""
+
+
 def allowed_seconds(budget: float, period: float, windows: Sequence[Window]) -> float:
     """CPU seconds of all of a period, at the target's rate in these windows."""
     cores = sum(window.counters.cpu_ns for window in windows) / 1e9 / sum(window.seconds for window in windows)
@@ -43,7 +47,7 @@ def runaway_error(children: Iterable[Child], used: float, left: float) -> Measur
     gone = [child.name for child in children if not child.running and child.returncode in by]
     if not gone:
         return None
-    return MeasurementError(
+    return RunawayError(
         f"{gone[0]} ran away and was ended: {used:.1f} s of CPU, where {left:.2f} s were allowed",
         means="what it had recorded is lost",
         mend="--collect   (the others)",

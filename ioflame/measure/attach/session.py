@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,13 +26,22 @@ from ground.system.held_process import HeldProcess
 from ground.system.own_cpu import own_cpu_seconds
 from ground.system.process import Children
 from ground.text.progress import Reporter
+from ioflame.analysis.rounds import FEWEST
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import ObserverContext
-from ioflame.measure.attach.budget import LARGER, allowed_seconds, check_left, runaway_error, runaway_limit
+from ioflame.measure.attach.budget import (
+    LARGER,
+    RunawayError,
+    allowed_seconds,
+    check_left,
+    runaway_error,
+    runaway_limit,
+)
 from ioflame.measure.attach.job import AttachJob
 from ioflame.measure.attach.redact import hide_in_record, hide_waits, redacted, without_words
 from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.measure.recorded import commands_of, recorded
+from ioflame.measure.turns import TURN_SECONDS, Rounds, Turns
 from ioflame.measure.windows import PLAIN, run_windows
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
@@ -71,6 +81,7 @@ class AttachSession:
     children: Children
     cost: OwnCost
     used: Callable[[], float]
+    reporter: Reporter
     _mapped: MappedFiles
 
     @property
@@ -78,23 +89,62 @@ class AttachSession:
         return self.windows.ended
 
     def plain(self, seconds: float) -> None:
+        with self._accounted(PLAIN):
+            self.windows.plain(seconds)
+
+    @contextlib.contextmanager
+    def _accounted(self, kind: str) -> Iterator[None]:
+        """What we use of CPU within is that of windows of this kind."""
         before = self.used()
-        self.windows.plain(seconds)
-        self.cost.seconds["plain"] = self.cost.seconds.get("plain", 0.0) + self.used() - before
+        try:
+            yield
+        finally:
+            self.cost.seconds[kind] = self.cost.seconds.get(kind, 0.0) + self.used() - before
 
     def keep_names(self) -> None:
         """Copies what the target has mapped and nobody could read later."""
         self._mapped.keep(_busiest_first(self.windows, self.job))
 
     def observe(self, name: str, seconds: float) -> None:
-        before = self.used()
-        # The recording may fill the disk. A record that is to be redacted is not written before it is, and after its
-        # recordings were removed.
+        with self._accounted(name):
+            self._keep()
+            self._observe(name, seconds, self._allowed(name))
+            self.keep_names()
+
+    def _keep(self) -> None:
+        """The recording may fill the disk. A record that is to be redacted is not written before it is, and after its
+        recordings were removed."""
         if self.job.redaction is None:
             self.run.save_windows(self.windows.windows(), self.windows.series())
-        self._observe(name, seconds, self._allowed(name))
-        self.keep_names()
-        self.cost.seconds[name] = self.used() - before
+
+    def watch_in_turns(self, rounds: Rounds, fits: Callable[[float], bool] = lambda _: True) -> list[str]:
+        """Those that can take turns do, in so many rounds; returns the others, which want windows of their own.
+
+        fits: whether there is time for a round of so many seconds
+        """
+        names = self.job.options.collect
+        turns = Turns(self._failed, self.reporter, lambda: self.windows.ended, self._accounted)
+        alone = []
+        try:
+            for name in names:
+                observer = INSTRUMENTS[name].observer(self._context(name, rounds.number * rounds.of(name)))
+                if not observer.takes_turns:
+                    alone.append(name)
+                elif not self.windows.ended:
+                    turns.attach(observer)
+            one = rounds.lasting(turns.observers, 1)
+
+            def another(done: int) -> bool:
+                if done:
+                    self._keep()
+                    self.keep_names()
+                self.run.record.missing[:] = [f"rounds after the first {done}"]
+                return done < rounds.number and fits(one)
+
+            turns.run(self.windows, rounds, time.time_ns(), another)
+        finally:
+            turns.detach()
+        return alone
 
     def count_calls(self, seconds: float) -> None:
         """Counts the calls of `options.symbol` for so long, and takes their rate for that of all windows."""
@@ -126,14 +176,26 @@ class AttachSession:
 
     def _observe(self, name: str, seconds: float, allowed: float) -> None:
         """If it fails, the others continue; a target that ends meanwhile is not a failure of the instrument."""
-        job, windows, run, children = self.job, self.windows, self.run, self.children
-        pids = job.target.running
-        instrument = INSTRUMENTS[name]
-        if instrument.one_process:
-            pids = [_busiest(windows, job)]
-        context = ObserverContext(
-            run,
-            children,
+        windows, children = self.windows, self.children
+        before, started = self.used(), len(list(children))
+        windows.limit = None if math.isinf(allowed) else before + allowed
+        children.cpu_limit = runaway_limit(allowed)
+        try:
+            check_left(self.cost, allowed)
+            windows.observed(INSTRUMENTS[name].observer(self._context(name, seconds)), seconds)
+            if windows.over_limit:
+                self.cost.cut.append(f"{name} after {windows.windows()[-1].seconds:.1f} of {seconds:.1f} s")
+        except IoflameError as error:
+            self._failed(name, runaway_error(list(children)[started:], self.used() - before, allowed) or error)
+        finally:
+            windows.limit = children.cpu_limit = None
+
+    def _context(self, name: str, seconds: float) -> ObserverContext:
+        job = self.job
+        pids = [_busiest(self.windows, job)] if INSTRUMENTS[name].one_process else job.target.running
+        return ObserverContext(
+            self.run,
+            self.children,
             pids,
             job.plan,
             job.device,
@@ -144,24 +206,16 @@ class AttachSession:
             seconds=seconds,
             query_symbol=job.options.symbol,
         )
-        before, started = self.used(), len(list(children))
-        windows.limit = None if math.isinf(allowed) else before + allowed
-        children.cpu_limit = runaway_limit(allowed)
-        try:
-            check_left(self.cost, allowed)
-            windows.observed(instrument.observer(context), seconds)
-            if windows.over_limit:
-                self.cost.cut.append(f"{name} after {windows.windows()[-1].seconds:.1f} of {seconds:.1f} s")
-        except IoflameError as error:
-            failed = runaway_error(list(children)[started:], self.used() - before, allowed) or error
-            if failed is error and error.mend != LARGER and job.redaction is not None:
-                failed = without_words(name, error, job.redaction)
-            # Of a target that has ended, the windows say so.
-            if not windows.ended and job.target.alive:
-                asked = job.options.asked_to_collect and failed.mend != LARGER
-                run.record.unobserved.append(Unobserved(name, failed.what, failed.mend, asked))
-        finally:
-            windows.limit = children.cpu_limit = None
+
+    def _failed(self, name: str, error: IoflameError) -> None:
+        job = self.job
+        # What the budget ended is said in our own words.
+        if job.redaction is not None and error.mend != LARGER and not isinstance(error, RunawayError):
+            error = without_words(name, error, job.redaction)
+        # Of a target that has ended, the windows say so.
+        if not self.windows.ended and job.target.alive:
+            asked = job.options.asked_to_collect and error.mend != LARGER
+            self.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
 
 
 def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "", part: Part = WHOLE) -> None:
@@ -175,7 +229,7 @@ def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "", pa
         with attached_session(job, run, reporter, part, unlimited) as session:
             began = clock_pair()
             session.keep_names()
-            left = run_windows(session, job.options.collect, _windows(session))
+            left = _watch(session)
             if job.options.asked_to_collect:
                 run.record.unobserved += [
                     Unobserved(name, "the target ended before its window", "", True) for name in left
@@ -199,13 +253,32 @@ def parts_of_seconds(collect: Sequence[str]) -> int:
     return len(collect) + 1 + sum(INSTRUMENTS[name].time_share for name in collect)
 
 
-def _windows(session: AttachSession) -> Iterator[tuple[str, float]]:
+def _watch(session: AttachSession) -> list[str]:
+    """In turns where there is time for some rounds, otherwise in windows; those that had none."""
     options = session.job.options
-    part = options.seconds / parts_of_seconds(options.collect)
-    yield PLAIN, part
+    names: Sequence[str] = options.collect
+    part = options.seconds / parts_of_seconds(names)
+    # An observer has what is left of a budget by what the target used before: in turns all would begin at once.
+    rounds = rounds_of(part, session.job) if options.budget is None else None
     if options.symbol is not None:
+        session.plain(part)
         session.count_calls(max(options.seconds / 30, 1.0))
-    for name in options.collect:
+    if rounds is not None:
+        names = session.watch_in_turns(rounds)
+        return run_windows(session, names, _windows(names, part)) if names else []
+    return run_windows(session, names, _windows(names, part))
+
+
+def rounds_of(part: float, job: AttachJob) -> Rounds | None:
+    """part: s of a plain window, of which turns make as much; None where that is too short for some rounds"""
+    turn = max(TURN_SECONDS, *(count.every for count in job.options.counts.values()), 0.0)
+    shares = {name: INSTRUMENTS[name].time_share for name in job.options.collect}
+    return Rounds(int(part / turn), turn, shares) if part >= FEWEST * turn else None
+
+
+def _windows(names: Sequence[str], part: float) -> Iterator[tuple[str, float]]:
+    yield PLAIN, part
+    for name in names:
         yield name, part * INSTRUMENTS[name].time_share
         yield PLAIN, part
 
@@ -238,7 +311,7 @@ def attached_session(
         cost = OwnCost({"start": used()}, 0.0, job.options.budget, unlimited, job.options.period)
         record.target.cost = cost
         try:
-            yield AttachSession(job, run, windows, children, cost, used, mapped)
+            yield AttachSession(job, run, windows, children, cost, used, reporter, mapped)
             windows.settle()
         finally:
             if part.goes_on is not None:

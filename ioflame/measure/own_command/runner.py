@@ -28,7 +28,14 @@ from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from ioflame.measure.attach.benchmarks import Benchmark, command_of, phases_of
 from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
-from ioflame.measure.attach.session import WHOLE, AttachSession, Part, attached_session
+from ioflame.measure.attach.session import (
+    WHOLE,
+    AttachSession,
+    Part,
+    attached_session,
+    parts_of_seconds,
+    rounds_of,
+)
 from ioflame.measure.own_command.clients import BenchmarkPhase, Clients, PrintedLines, seconds_left
 from ioflame.measure.own_command.command_line import StartedCommand, command_line
 from ioflame.measure.windows import END_SECONDS, PLAIN, WindowPlan, run_windows, warm_up_seconds
@@ -340,10 +347,18 @@ class CommandRunner:
         if session.job.options.symbol is not None and not windows.ended:
             session.count_calls(max(whole / 30, 1.0))
         every = max((count.every for count in session.job.options.counts.values()), default=0.0)
-        plan = WindowPlan(options.attach.collect, whole, every)
         end = END_SECONDS + max(every - 1, 0)
+        collect = options.attach.collect
+        begun, part = time.monotonic(), min(whole, phase.left() - end) / parts_of_seconds(collect)
+        rounds = rounds_of(part, session.job)
+        if rounds is not None:
+            collect = tuple(session.watch_in_turns(rounds, lambda seconds: phase.left() - end >= seconds))
+            whole -= time.monotonic() - begun
+        if rounds is not None and not collect:
+            return []
+        plan = WindowPlan(collect, whole, every)
         fitting = iter(lambda: plan.next(phase.left() - end, _waiting()), None)
-        return run_windows(session, options.attach.collect, fitting)
+        return run_windows(session, collect, fitting)
 
     def _note(self, run: Run, phase: BenchmarkPhase, left_out: Sequence[str]) -> None:
         """Into its record: what had no window, and what could not be counted."""
