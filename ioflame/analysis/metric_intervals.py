@@ -10,7 +10,7 @@ from ground.results.interval import Interval
 from ground.results.metrics import METRICS, MODE_COUNTER, few_reads, metrics_of, per_read, ratio_of, sums_of
 from ground.results.record import CUT, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
-from ioflame.analysis.rounds import FEWEST, Sums, interval_of, plain_parts
+from ioflame.analysis.rounds import FEWEST, Sums, by_round, interval_of, plain_parts
 
 # Of a target cores have slices of their own: its seconds need not be counted.
 _SCATTERED = [
@@ -58,8 +58,8 @@ def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Inter
         found["qps.client"] = record.target.client_qps
     if not record.target.clients:
         found.pop("rx.lat", None)
-    slices = [{"us": w.seconds * 1e6, "cpu_us": w.counters.cpu_ns / 1e3} for w in series if w.kind == "plain"]
-    cores = Resamples([slices]).median(lambda sums: sums["cpu_us"] / sums["us"]).interval() if slices else None
+    turns = [sums_of(windows, record.threads) for windows in by_round(plain, "plain").values()]
+    cores = interval_of(turns, partial(ratio_of, "cores"))
     known = metrics_of(record, [window for window in series if window.kind == "plain"])
     found |= {"cores": cores} if cores is not None else {}
     return {name: interval for name, interval in found.items() if name in known}

@@ -64,13 +64,14 @@ def slices_by_turn(slices: Slices, turns: Sequence[Sequence[Window]]) -> list[li
 
 @dataclass(frozen=True)
 class ProfiledRounds:
-    """Of a run that perf watched in turns. For each of its rounds the slices of the profile, and the plain sums.
+    """Of a run that perf watched in turns. For each of its rounds the slices of the profile, and the sums of its plain
+    turns, where their queries are known.
 
     metric: of METRICS, the CPU per query that the profile divides up
     """
 
     slices: Sequence[Sequence[int]]
-    plain: Sequence[Sums]
+    plain: Sequence[Sums | None]
     metric: str
 
     @classmethod
@@ -78,32 +79,29 @@ class ProfiledRounds:
         """None where there are too few rounds for an interval."""
         turns = by_round(record.windows, "perf")
         plain = plain_parts(record.windows, record.threads)
-        rounds = [number for number in turns if number in plain]
-        if slices is None or len(rounds) < FEWEST:
+        if slices is None or len(turns) < FEWEST:
             return None
         metric = MODE_METRIC[record.profile.mode if record.profile is not None else "all"]
-        of_rounds = slices_by_turn(slices, [turns[number] for number in rounds])
-        return cls(of_rounds, [plain[number] for number in rounds], metric)
-
-    def parts(self, own: Sequence[int], every: Sequence[int]) -> list[Sums]:
-        """Of weights by slice: of some stacks, and of all."""
-        return [
-            {**plain, "own": sum(own[i] for i in slices), "all": sum(every[i] for i in slices)}
-            for slices, plain in zip(self.slices, self.plain, strict=True)
-        ]
+        return cls(slices_by_turn(slices, [*turns.values()]), [plain.get(number) for number in turns], metric)
 
     def share(self, own: Sequence[int], every: Sequence[int]) -> Interval | None:
-        """Of the stacks in all weight, percent."""
-        return interval_of(self.parts(own, every), lambda sums: 100 * _part(sums))
+        """Of some stacks in all weight, percent. own, every: the weight of each slice"""
+        return interval_of([_weights(one, own, every) for one in self.slices], lambda sums: 100 * _part(sums))
 
     def us(self, own: Sequence[int], every: Sequence[int], whole_us: float) -> Interval | None:
         """Of a query, of the `whole_us` that all stacks are: what varies of their share and of the CPU of a query.
 
         The figure rests on all plain turns, its interval on the rounds that have a turn of perf.
         """
-        found = interval_of(self.parts(own, every), lambda sums: _part(sums) * ratio_of(self.metric, sums))
+        both = zip(self.slices, self.plain, strict=True)
+        parts = [{**_weights(slices, own, every), **plain} for slices, plain in both if plain is not None]
+        found = interval_of(parts, lambda sums: _part(sums) * ratio_of(self.metric, sums))
         share = sum(own) / sum(every) if found is not None and found.estimate else 0.0
         return found.times(whole_us * share / found.estimate) if found is not None and share else None
+
+
+def _weights(slices: Sequence[int], own: Sequence[int], every: Sequence[int]) -> dict[str, float]:
+    return {"own": sum(own[i] for i in slices), "all": sum(every[i] for i in slices)}
 
 
 def _part(sums: Sums) -> float:
