@@ -140,7 +140,7 @@ class Setting(Enum):
         kind="size", least=1 << 20, most=1 << 50,
     )  # fmt: skip
     DURATION = (
-        Option(_WORKLOAD, "SECONDS", "seconds of one window", kind="whole", least=1, most=86_400, shown="by scale"),
+        Option(_WORKLOAD, "SECONDS", "seconds that each observer watches in all", kind="whole", least=1, most=86_400, shown="by scale"),
         Option("attach", "S", "total length of all windows", "60", kind="number", least=5.0, most=86_400.0,
                flags=("--seconds",), variable=False),
         Option("run", "S", "all windows together", kind="number", least=5.0, most=86_400.0, flags=("--seconds",),
@@ -164,7 +164,7 @@ class Setting(Enum):
                variable=False),
     )  # fmt: skip
     COLLECT = (
-        Option(_WORKLOAD, "NAMES", "what watches, each in its own window: any of {instruments}", kind="instruments",
+        Option(_WORKLOAD, "NAMES", "what watches, in turns: any of {instruments}", kind="instruments",
                shown="by scale"),
         Option("attach run", "NAMES", "any of {instruments}", kind="instruments", shown="{observing}"),
     )  # fmt: skip

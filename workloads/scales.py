@@ -22,6 +22,7 @@ _SMALLEST_KEYS = 200_000
 class Scale:
     """A named scale: cache_size in bytes, duration (of one window) and warmup (its bound) in seconds.
 
+    turns: seconds of all turns of an observer in a profile; None: as long as a window
     collect: what watches where COLLECT does not say; named: of it, what an experiment's own file names
     """
 
@@ -33,6 +34,7 @@ class Scale:
     warmup: int
     collect: tuple[str, ...] = ("perf",)
     named: tuple[str, ...] = ()
+    turns: int | None = None
 
 
 def scales() -> dict[str, Scale]:
@@ -47,6 +49,7 @@ def scales() -> dict[str, Scale]:
             duration=row["duration"],
             warmup=row["warmup"],
             collect=tuple(row["collect"].split()),
+            turns=row.get("turns"),
         )
         for name, row in rows.items()
     }

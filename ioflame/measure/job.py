@@ -63,7 +63,7 @@ _QUEUED = 2
 class Planned:
     """A workload as it would be run here: all that its command line depends on.
 
-    duration: seconds that each instrument watches in all
+    duration: seconds of a window
     """
 
     options: ProfileOptions
@@ -110,7 +110,7 @@ class Planned:
 
     @property
     def rounds(self) -> Rounds:
-        return Rounds.adding_up_to(self.duration)
+        return Rounds.adding_up_to(self.options.duration or self.scale.turns or self.scale.duration)
 
     def observer_context(self, run: Run, children: Children, plan: Plan) -> ObserverContext:
         """plan: as the trial after the warm-up left it"""

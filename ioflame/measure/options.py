@@ -18,8 +18,8 @@ from workloads.registry import engine_named
 class ProfileOptions:
     """The options of `ioflame profile`; None means: as the scale says.
 
-    duration in seconds of one window; cache_size in bytes; frequency in samples a second and CPU
-    collect: what watches, each in a window of its own; ladder_sample: the latency ladder follows one query in so many
+    duration in seconds that each instrument watches in all; cache_size in bytes; frequency in samples a second and CPU
+    collect: what watches; ladder_sample: the latency ladder follows one query in so many
     tail: a window of records of single queries as well; "force" even where following them is dear; None: none
     threshold_us: from which on a query is a slow one there; None: the slowest by a second before the window
     memory_limit: bytes of the workload and of the page cache that it fills; None: without one
