@@ -1,7 +1,7 @@
 """`ioflame profile`: one workload, watched in turns, from a loaded database to a report.
 
-warm-up, then rounds, all in the life of one process that we start, own and end: in each round every one of COLLECT has a
-turn of a second, between turns in which nothing is attached. So all of them see the same minutes.
+warm-up, then rounds, all in the life of one process that we start, own and end: in each round every one of COLLECT has
+a turn of a second, between turns in which nothing is attached. So all of them see the same minutes.
 """
 
 from __future__ import annotations
