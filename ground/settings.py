@@ -140,7 +140,7 @@ class Setting(Enum):
         kind="size", least=1 << 20, most=1 << 50,
     )  # fmt: skip
     DURATION = (
-        Option(_WORKLOAD, "SECONDS", "seconds that each one watches", kind="whole", least=1, most=86_400, shown="by scale"),
+        Option(_WORKLOAD, "SECONDS", "seconds each one watches", kind="whole", least=1, most=86_400, shown="by scale"),
         Option("attach", "S", "total length of all windows", "60", kind="number", least=5.0, most=86_400.0,
                flags=("--seconds",), variable=False),
         Option("run", "S", "all windows together", kind="number", least=5.0, most=86_400.0, flags=("--seconds",),
