@@ -236,10 +236,14 @@ class ProfileFacts:
 
 @dataclass
 class ObserverCost:
-    """What an observer cost: `kind`, and QPS in its window over QPS in the plain windows beside it."""
+    """What an observer cost: `kind`, and QPS in its turns over QPS in the plain ones beside them.
+
+    cpu_ratio: the same of the CPU of a query; None where its interval cannot be had
+    """
 
     kind: str
     qps_ratio: Interval
+    cpu_ratio: Interval | None = None
 
     def __post_init__(self) -> None:
         self.kind = current_name(self.kind)

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ground.results.interval import Interval
 from ground.results.metrics import MODE_METRIC, ratio_of, sums_of
@@ -109,26 +110,31 @@ def _part(sums: Sums) -> float:
 
 
 def observer_costs(windows: Sequence[Window]) -> list[ObserverCost]:
-    """QPS of each observer's turns over QPS of the plain ones before and after each, with a 95 % interval.
+    """QPS and CPU per query of each observer's turns over those of the plain ones before and after each, with 95 %
+    intervals.
 
     windows: in their order. An observer with 3 turns or more: ratio of sums, jackknife over its turns. With a window of
     its own: by how much plain windows differ that are as near to each other as it is to them.
     """
-    plain = [window for window in windows if window.kind == "plain" and window.counters.queries]
+    plain = [sums_of([one], 1) for one in windows if one.kind == "plain" and one.counters.queries]
     found = []
     for kind in dict.fromkeys(w.kind for w in windows if w.kind not in ("plain", "warm-up")):
         pairs = {place: pair for place, w in enumerate(windows) if w.kind == kind and (pair := _pair(windows, place))}
-        ratio = _of_turns(pairs) or (_of_one(_added(pairs.values()), plain) if pairs else None)
-        if ratio is not None:
-            found.append(ObserverCost(kind, ratio))
+        if not pairs:
+            continue
+        qps, cpu = (
+            _of_turns(pairs, name) or _of_one(_added(pairs.values()), plain, name) for name in ("qps", "cpuPer")
+        )
+        if qps is not None:
+            found.append(ObserverCost(kind, qps, cpu))
     return found
 
 
-def _of_turns(pairs: Mapping[int, Sums]) -> Interval | None:
+def _of_turns(pairs: Mapping[int, Sums], metric: str) -> Interval | None:
     """pairs: by the place of the turn. Two of them that have a plain turn in common are not independent: with d = on -
     (before + after) / 2 and turns that are, their covariance is a sixth of the variance of one, which makes that of the
     mean of n larger by 1 + shared / 3n, and what their scatter shows of it smaller by 1 - shared / 3n(n - 1)."""
-    found = interval_of([*pairs.values()], _ratio)
+    found = interval_of([*pairs.values()], partial(_ratio, metric))
     if found is None:
         return None
     n, shared = len(pairs), sum(place + 2 in pairs for place in pairs)
@@ -144,9 +150,7 @@ def _pair(windows: Sequence[Window], place: int) -> Sums | None:
     if not windows[place].counters.queries or not beside:
         return None
     on, off = sums_of([windows[place]], 1), sums_of(beside, 1)
-    return {
-        f"{side}.{name}": sums[name] for side, sums in (("on", on), ("off", off)) for name in ("queries", "seconds")
-    }
+    return {f"{side}.{name}": value for side, sums in (("on", on), ("off", off)) for name, value in sums.items()}
 
 
 def _added(pairs: Iterable[Sums]) -> Sums:
@@ -154,19 +158,22 @@ def _added(pairs: Iterable[Sums]) -> Sums:
     return {name: math.fsum(row[name] for row in rows) for name in rows[0]}
 
 
-def _ratio(sums: Sums) -> float:
+def _ratio(metric: str, sums: Sums) -> float:
     """0 where one side is empty without a pair."""
-    off = sums["off.queries"] * sums["on.seconds"]
-    return sums["on.queries"] * sums["off.seconds"] / off if off else 0.0
+    on, off = (
+        ratio_of(metric, {name.removeprefix(side): value for name, value in sums.items() if name.startswith(side)})
+        for side in ("on.", "off.")
+    )
+    return on / off if off else 0.0
 
 
-def _of_one(sums: Sums, plain: Sequence[Window]) -> Interval | None:
+def _of_one(sums: Sums, plain: Sequence[Sums], metric: str) -> Interval | None:
     """Of one window. Successive plain windows lie on both sides of an observer: twice as far from each other as it is
     from them, so their difference has at least 4/3 of the variance that it has from their mean with nothing attached
     (4/3 where windows are independent, 4 where the host drifts). None for fewer than 3 such pairs. n: the pairs"""
-    rates = [window.counters.queries / window.seconds for window in plain if window.counters.queries]
-    steps = [math.log(after / before) for before, after in itertools.pairwise(rates)]
-    ratio = _ratio(sums)
+    values = [value for one in plain if (value := ratio_of(metric, one))]
+    steps = [math.log(after / before) for before, after in itertools.pairwise(values)]
+    ratio = _ratio(metric, sums)
     if len(steps) < FEWEST or not ratio:
         return None
     reach = t_quantile(0.95, len(steps)) * math.sqrt(0.75 * sum(step * step for step in steps) / len(steps))

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ground.results.interval import Interval
 from ground.results.metrics import LEGEND, METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of, window_metrics
 from ground.results.record import ObserverCost, RunRecord, Unobserved, Window
 from ground.text.tsv import Row
@@ -47,7 +48,7 @@ def windows_section(record: RunRecord) -> Section:
     return [
         Records("windows", [_record(record, window) for window in record.windows]),
         Table("", f"Windows ({counted})", columns, rows, more=more),
-        Table("costs", "Observers: QPS with them against QPS beside them with nothing attached", _COSTS, record.costs,
+        Table("costs", "Observers: with them against beside them, with nothing attached", _COSTS, record.costs,
               legend="95 %: by how its n turns differ, or of one window n pairs of plain windows."),
         Table("unobserved", "Not observed", _UNOBSERVED, record.unobserved),
     ]  # fmt: skip
@@ -61,23 +62,26 @@ def _as_shown(windows: Sequence[Window]) -> list[list[Window]]:
     return [*found.values()]
 
 
+def _percents(ratio: Interval | None) -> str:
+    return "" if ratio is None else f"{_PERCENT.screen(ratio.low)} to {_PERCENT.screen(ratio.high)}"
+
+
+def _cpu(value: Callable[[Interval], float]) -> Callable[[ObserverCost], float | None]:
+    return lambda cost: value(cost.cpu_ratio) if cost.cpu_ratio is not None else None
+
+
 _COSTS = [
     Column[ObserverCost]("window", "observer", WORDS, lambda cost: cost.kind),
     Column("qps_ratio", "QPS", _PERCENT, lambda cost: cost.qps_ratio.estimate),
     tsv_only("qps_ratio_low", lambda cost: cost.qps_ratio.low),
     tsv_only("qps_ratio_high", lambda cost: cost.qps_ratio.high),
-    Column(
-        "",
-        "95 %",
-        fixed(1),
-        lambda cost: f"{_PERCENT.screen(cost.qps_ratio.low)} to {_PERCENT.screen(cost.qps_ratio.high)}",
-    ),
+    Column("", "95 %", fixed(1), lambda cost: _percents(cost.qps_ratio)),
+    Column("cpu_ratio", "CPU per query", _PERCENT, _cpu(lambda ratio: ratio.estimate)),
+    tsv_only("cpu_ratio_low", _cpu(lambda ratio: ratio.low)),
+    tsv_only("cpu_ratio_high", _cpu(lambda ratio: ratio.high)),
+    Column("", "95 %", fixed(1), lambda cost: _percents(cost.cpu_ratio)),
     Column("n", "n", COUNT, lambda cost: cost.qps_ratio.n),
 ]
-
-
-def _ends(cost: ObserverCost) -> tuple[float, float]:
-    return cost.qps_ratio.low, cost.qps_ratio.high
 
 
 _UNOBSERVED = [
