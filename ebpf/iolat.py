@@ -32,12 +32,14 @@ _LOSES = {"bpftrace": 0.10}
 
 @dataclass(frozen=True)
 class IoLatencyRequest:
-    """pids: the processes to separate from all others; device: its (major, minor), a disk or a partition."""
+    """pids: the processes to separate from all others; device: its (major, minor), a disk or a partition; turns: take
+    turns, where the backend can."""
 
     pids: Sequence[int]
     device: tuple[int, int]
     children: bool = False
     backend: str = "auto"
+    turns: bool = False
 
 
 def io_latency_observer(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
@@ -51,7 +53,8 @@ def _co_re(request: IoLatencyRequest, children: Children, out: Path) -> Observer
         arguments += ["--pid", str(pid)]
     if request.children:
         arguments.append("--children")
-    return CoreObserver("iolat", "IO latency, CO-RE programs on the block layer's events", children, arguments, out)
+    what = "IO latency, CO-RE programs on the block layer's events"
+    return CoreObserver("iolat", what, children, arguments, out, turns=request.turns)
 
 
 def _bpftrace(request: IoLatencyRequest, children: Children, out: Path) -> Observer:

@@ -20,6 +20,8 @@ pub struct Accounting {
     opened: Option<Instant>,
     before: Vec<ProgramCost>,
     accounted: Vec<ProgramCost>,
+    /// Of turns that have ended.
+    missed: Vec<u64>,
     /// That programs had reported when the account ended.
     requests: u64,
 }
@@ -31,7 +33,8 @@ impl Accounting {
         let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
         let file = (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) });
         let before = program_costs(object)?;
-        Ok(Self { file, opened: None, before, accounted: Vec::new(), requests: 0 })
+        let missed = vec![0; before.len()];
+        Ok(Self { file, opened: None, before, accounted: Vec::new(), missed, requests: 0 })
     }
 
     /// Runs before the window do not count.
@@ -54,6 +57,23 @@ impl Accounting {
         Ok(())
     }
 
+    /// The window ends, or a turn: what is accounted is of the first alone. requests: until now
+    pub fn close(
+        &mut self,
+        object: &libbpf_rs::Object,
+        requests: impl FnOnce() -> Result<u64, Failure>,
+    ) -> Result<(), Failure> {
+        if self.file.is_some() {
+            self.end(object, requests()?)?;
+        }
+        let turn = self.since(object)?;
+        for (sum, turn) in self.missed.iter_mut().zip(turn) {
+            *sum += turn.missed;
+        }
+        self.opened = None;
+        Ok(())
+    }
+
     fn end(&mut self, object: &libbpf_rs::Object, requests: u64) -> Result<(), Failure> {
         self.accounted = self.since(object)?;
         self.requests = requests;
@@ -73,16 +93,15 @@ impl Accounting {
 
     /// What each program has cost in the window, by the requests of the part that was accounted. requests: of all of it
     pub fn costs(mut self, object: &libbpf_rs::Object, requests: u64) -> Result<Vec<ProgramCost>, Failure> {
-        if self.file.is_some() {
-            self.end(object, requests)?;
+        if self.opened.is_some() {
+            self.close(object, || Ok(requests))?;
         }
         let scale = requests as f64 / self.requests.max(1) as f64;
         let scaled = |n: u64| (n as f64 * scale).round() as u64;
-        let mut costs = self.since(object)?;
-        for (cost, accounted) in costs.iter_mut().zip(&self.accounted) {
-            (cost.runs, cost.ns) = (scaled(accounted.runs), scaled(accounted.ns));
+        for (cost, missed) in self.accounted.iter_mut().zip(self.missed) {
+            (cost.runs, cost.ns, cost.missed) = (scaled(cost.runs), scaled(cost.ns), missed);
         }
-        Ok(costs)
+        Ok(self.accounted)
     }
 }
 
@@ -113,11 +132,23 @@ pub fn missed_events(costs: &[ProgramCost]) -> u64 {
 #[derive(Default)]
 pub struct MissedRuns {
     before: u64,
+    /// Of turns that have ended.
+    turns: u64,
 }
 
 impl MissedRuns {
     pub fn open(&mut self, object: &libbpf_rs::Object) {
         self.before = missed(object).unwrap_or(0);
+    }
+
+    /// A turn ends, and what was missed in it.
+    pub fn close(&mut self, object: &libbpf_rs::Object) {
+        self.turns += missed(object).unwrap_or(self.before) - self.before;
+    }
+
+    /// In the turns that were closed.
+    pub fn of_turns(&self) -> u64 {
+        self.turns
     }
 
     pub fn until_now(&self, object: &libbpf_rs::Object) -> Result<u64, Failure> {

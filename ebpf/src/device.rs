@@ -79,24 +79,32 @@ pub(crate) use look_at;
 /// The counters on both sides of an edge of the gate: we may be kept from the CPU between two statements.
 type Edge = (DiskCounts, DiskCounts);
 
-/// What they said while the gate was opened, and while it was closed.
+/// What they said while the gate was opened, and between its edges until now.
 #[derive(Default)]
 pub struct GateEdges {
     opened: Option<Edge>,
-    closed: Option<Edge>,
+    between: Option<DiskWindow>,
 }
 
 impl GateEdges {
     /// Moves the gate, between two looks at the counters.
     pub fn take(&mut self, device: &Device, open: bool, move_gate: impl FnOnce()) {
-        let edge = if open { &mut self.opened } else { &mut self.closed };
-        *edge = device.edge(move_gate);
+        let edge = device.edge(move_gate);
+        if open {
+            self.opened = edge;
+        } else if let Some((opened, closed)) = self.opened.take().zip(edge) {
+            let before = self.between.take().unwrap_or_default();
+            self.between = Some(DiskWindow {
+                inner: before.inner.plus(closed.0.since(opened.1)),
+                outer: before.outer.plus(closed.1.since(opened.0)),
+            });
+        }
     }
 }
 
 /// What /proc/diskstats counted between the gate's edges: at least `inner`, at most `outer`, which are equal unless
-/// something completed while the gate was being moved.
-#[derive(Serialize)]
+/// something completed while the gate was being moved. Of several turns: the sums.
+#[derive(Default, Serialize)]
 pub struct DiskWindow {
     inner: DiskCounts,
     outer: DiskCounts,
@@ -105,8 +113,7 @@ pub struct DiskWindow {
 impl DiskWindow {
     /// None where the kernel counts nothing for the device.
     pub fn between(edges: GateEdges) -> Option<Self> {
-        let (opened, closed) = edges.opened.zip(edges.closed)?;
-        Some(Self { inner: closed.0.since(opened.1), outer: closed.1.since(opened.0) })
+        edges.between
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use libbpf_rs::MapCore;
+use libbpf_rs::{Link, MapCore};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
@@ -14,10 +14,12 @@ use crate::cost::{Accounting, ProgramCost, missed_events};
 use crate::device::{BIOS_ALONE, Device, DiskWindow, Follow, GateEdges, look_at};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
 use crate::kernel_flags::{Events, RequestFlags, kernel_btf};
-use crate::layout::{entries_of_cpus, names, plain};
+use crate::layout::{clear, entries_of_cpus, names, plain};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result};
+use crate::session::{
+    Counting, Edges, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, set_gate, write_result,
+};
 use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use observer::Failure;
 use observer::clock::now_ns;
@@ -48,6 +50,8 @@ pub struct IolatOptions {
     /// Entries of the map of requests in flight, to see it overflow
     #[arg(long, hide = true)]
     map_entries: Option<u32>,
+    #[command(flatten)]
+    turns: TurnOptions,
     #[command(flatten)]
     window: WindowOptions,
 }
@@ -100,8 +104,8 @@ struct Latency {
     device: Device,
     pids: Vec<u32>,
     children: bool,
-    start_ns: u64,
-    end_ns: u64,
+    #[serde(flatten)]
+    edges: Edges,
     rows: Vec<OperationRow>,
     kinds: Vec<RequestKind>,
     slices: Vec<Slice>,
@@ -114,18 +118,52 @@ struct Latency {
 struct IolatCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::IolatSkel<'obj>,
     device: &'a Device,
+    targets: &'a TargetOptions,
+    started: Vec<(u32, u64)>,
+    links: Vec<Link>,
+    /// That were under way at the end of a turn.
+    unfinished: u64,
     before: [Vec<u64>; 2],
     slices: Vec<Slice>,
     edges: GateEdges,
-    accounting: Accounting,
+    accounting: Option<Accounting>,
 }
 
 impl Counting for IolatCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
-        if open {
-            self.accounting.open(self.skeleton.object());
+        if let (true, Some(accounting)) = (open, &mut self.accounting) {
+            accounting.open(self.skeleton.object());
         }
         self.edges.take(self.device, open, || set_gate!(self.skeleton, i32::from(open)));
+    }
+
+    fn link(&mut self) -> Result<(), Failure> {
+        clear(&self.skeleton.maps.flights);
+        self.links = link_tracepoints(self.skeleton.object())?;
+        let maps = &self.skeleton.maps;
+        let enter =
+            |started: &[(u32, u64)]| self.targets.enter(&maps.targets, &maps.target_groups, started);
+        let first = self.accounting.is_none();
+        if first {
+            enter(&self.started)?;
+        }
+        self.started = self.targets.still_running(&self.started);
+        enter(&self.started)?;
+        if first {
+            // The kernel patches its own code for it, which takes milliseconds: before the window.
+            self.accounting = Some(Accounting::begin(self.skeleton.object())?);
+        }
+        // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
+        thread::sleep(SETTLE);
+        Ok(())
+    }
+
+    fn unlink(&mut self) -> Result<(), Failure> {
+        let requests = || Ok(requests_in(&rows_of(self.skeleton)?));
+        self.accounting.as_mut().map_or(Ok(()), |one| one.close(self.skeleton.object(), requests))?;
+        self.links.clear();
+        self.unfinished += self.skeleton.maps.flights.keys().count() as u64;
+        Ok(())
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
@@ -139,7 +177,8 @@ impl Counting for IolatCounter<'_, '_> {
         };
         let (others, process) = (delta(0)?, delta(1)?);
         self.slices.push(Slice { end_ns: now_ns(), process, others });
-        self.accounting.look(self.skeleton.object(), || Ok(requests_in(&rows_of(self.skeleton)?)))
+        let requests = || Ok(requests_in(&rows_of(self.skeleton)?));
+        self.accounting.as_mut().map_or(Ok(()), |one| one.look(self.skeleton.object(), requests))
     }
 }
 
@@ -150,7 +189,7 @@ fn slot(operation: usize, owner: usize, stage: Stage) -> usize {
 /// Counts for the window and writes the JSON.
 pub fn run(options: &IolatOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
-    let processes = with_start_times(&options.targets.processes()?);
+    let started = with_start_times(&options.targets.processes()?);
     Events::of_this_kernel()?.must_tell_partitions(&device)?;
     let mut storage = MaybeUninit::uninit();
     let mut open = opened(&mut storage, &device, options.targets.children)?;
@@ -159,9 +198,7 @@ pub fn run(options: &IolatOptions) -> Result<(), Failure> {
         open.maps.kinds.set_max_entries(entries).or_refused()?;
     }
     let mut skeleton = needs::load("iolat", open, skeleton::OBJECT)?;
-    skeleton.attach().or_refused()?;
-    options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
-    measure(options, &device, &mut skeleton)
+    measure(options, &device, started, &mut skeleton)
 }
 
 fn opened<'obj>(
@@ -190,30 +227,30 @@ pub fn trial(trial: &mut Trial) {
 fn measure(
     options: &IolatOptions,
     device: &Device,
+    started: Vec<(u32, u64)>,
     skeleton: &mut skeleton::IolatSkel,
 ) -> Result<(), Failure> {
-    // The kernel patches its own code for it, which takes milliseconds: before the window.
-    let accounting = Accounting::begin(skeleton.object())?;
     let mut counter = IolatCounter {
         skeleton,
         device,
+        targets: &options.targets,
+        started,
+        links: Vec::new(),
+        unfinished: 0,
         before: [vec![0; BUCKETS], vec![0; BUCKETS]],
         slices: Vec::new(),
         edges: GateEdges::default(),
-        accounting,
+        accounting: None,
     };
-    // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
-    thread::sleep(SETTLE);
-    let (start_ns, end_ns) =
-        run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
-    let IolatCounter { slices, edges, accounting, .. } = counter;
+    let slice = Duration::from_millis(options.slice_ms);
+    let edges = run_turns(&options.window, &options.turns, slice, &mut counter)?;
+    let IolatCounter { slices, edges: disk, accounting, unfinished, .. } = counter;
     let rows = rows_of(skeleton)?;
-    let unfinished = skeleton.maps.flights.keys().count() as u64;
-    let diskstats = DiskWindow::between(edges);
+    let diskstats = DiskWindow::between(disk);
     let tallied = read_counts(&skeleton.maps.tallies, 0, LOSSES.len() + FACTS.len())?;
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(tallied.iter().copied()).collect();
     let mut facts: BTreeMap<_, _> = FACTS.into_iter().zip(tallied[LOSSES.len()..].iter().copied()).collect();
-    let costs = accounting.costs(skeleton.object(), requests_in(&rows))?;
+    let costs = accounting.map_or(Ok(Vec::new()), |one| one.costs(skeleton.object(), requests_in(&rows)))?;
     losses.insert("missed", missed_events(&costs));
     if let Some(bss) = skeleton.maps.bss_data.as_deref() {
         losses.insert("lost_process", bss.targets_lost);
@@ -228,8 +265,7 @@ fn measure(
         device: device.clone(),
         pids: options.targets.pids.clone(),
         children: options.targets.children,
-        start_ns,
-        end_ns,
+        edges,
         rows,
         kinds: read_kinds(skeleton, &RequestFlags::of(kernel_btf()?))?,
         slices,

@@ -47,6 +47,14 @@ pub fn entries<K: Plain, V: Plain>(map: &impl MapCore) -> Result<Vec<(K, V)>, Fa
     Ok(found)
 }
 
+/// Takes everything out of a hash map.
+pub fn clear(map: &impl MapCore) {
+    for key in map.keys().collect::<Vec<_>>() {
+        // It may be gone already.
+        let _ = map.delete(&key);
+    }
+}
+
 /// The same of a map with a value for each CPU.
 pub fn entries_of_cpus<K: Plain, V: Plain>(map: &impl MapCore) -> Result<Vec<(K, Vec<V>)>, Failure> {
     let mut found = Vec::new();

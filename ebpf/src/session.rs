@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use clap::Args;
+use libbpf_rs::{Link, Object, ProgramType};
 use serde::Serialize;
 
+use crate::refusal::OrRefused;
 use observer::Failure;
 use observer::clock::now_ns;
 use observer::control::{Control, Pipes};
@@ -28,12 +30,65 @@ pub struct WindowOptions {
     output: Option<PathBuf>,
 }
 
+#[derive(Args)]
+pub struct TurnOptions {
+    /// Be opened and closed again and again; no probe is in place in between
+    #[arg(long, requires = "control")]
+    turns: bool,
+}
+
+/// When it counted, as results have it.
+#[derive(Serialize)]
+pub struct Edges {
+    start_ns: u64,
+    end_ns: u64,
+    /// Each from its beginning to its end, where it took turns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    turns: Vec<(u64, u64)>,
+}
+
 /// What a loaded program offers to the session.
 pub trait Counting {
     fn set_gate(&mut self, open: bool);
+    /// Puts its probes in place, before each turn; what was seen before counts for nothing.
+    fn link(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+    /// Takes them away, after it.
+    fn unlink(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
     /// Called about every `slice` while the gate is open, for series by time.
     fn slice(&mut self) -> Result<(), Failure> {
         Ok(())
+    }
+}
+
+/// Runs the window, or one turn after the other. A signal (SIGINT, SIGTERM) ends it early, with what was counted.
+pub fn run_turns(
+    options: &WindowOptions,
+    TurnOptions { turns }: &TurnOptions,
+    slice: Duration,
+    counting: &mut dyn Counting,
+) -> Result<Edges, Failure> {
+    let mut control = Control::new(options.control)?;
+    if !turns {
+        counting.link()?;
+        let (start_ns, end_ns) = wait_and_count(options, &mut control, slice, counting)?;
+        counting.unlink()?;
+        return Ok(Edges { start_ns, end_ns, turns: Vec::new() });
+    }
+    control.ready()?;
+    let mut turns = Vec::new();
+    loop {
+        counting.link()?;
+        let turn = count(options, &mut control, slice, counting)?;
+        counting.unlink()?;
+        control.closed(turn.1);
+        turns.push(turn);
+        if !control.again() {
+            return Ok(Edges { start_ns: turns[0].0, end_ns: turn.1, turns });
+        }
     }
 }
 
@@ -43,8 +98,27 @@ pub fn run_window(
     slice: Duration,
     counting: &mut dyn Counting,
 ) -> Result<(u64, u64), Failure> {
-    let mut control = Control::new(options.control)?;
+    wait_and_count(options, &mut Control::new(options.control)?, slice, counting)
+}
+
+fn wait_and_count(
+    options: &WindowOptions,
+    control: &mut Control,
+    slice: Duration,
+    counting: &mut dyn Counting,
+) -> Result<(u64, u64), Failure> {
     control.ready()?;
+    let edges = count(options, control, slice, counting)?;
+    control.closed(edges.1);
+    Ok(edges)
+}
+
+fn count(
+    options: &WindowOptions,
+    control: &mut Control,
+    slice: Duration,
+    counting: &mut dyn Counting,
+) -> Result<(u64, u64), Failure> {
     let start = now_ns();
     counting.set_gate(true);
     control.opened(start);
@@ -61,7 +135,6 @@ pub fn run_window(
     counting.set_gate(false);
     let end = now_ns();
     counting.slice()?;
-    control.closed(end);
     Ok((start, end))
 }
 
@@ -87,6 +160,13 @@ pub fn pid_namespace() -> Result<(u64, u64), Failure> {
     use std::os::linux::fs::MetadataExt;
     let namespace = fs::metadata("/proc/self/ns/pid")?;
     Ok((namespace.st_dev(), namespace.st_ino()))
+}
+
+/// Attaches, of an object's loaded programs, those that say themselves to which event.
+pub fn link_tracepoints(object: &Object) -> Result<Vec<Link>, Failure> {
+    let programs = object.progs_mut();
+    let chosen = programs.filter(|one| one.autoload() && one.prog_type() == ProgramType::Tracing);
+    chosen.map(|program| program.attach().or_refused()).collect()
 }
 
 /// The gate of a loaded skeleton.

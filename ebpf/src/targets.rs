@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use clap::Args;
-use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, OpenObject};
 
 use crate::cost::AGAIN;
 use crate::io_group::io_group;
@@ -30,21 +30,31 @@ impl TargetOptions {
             Process::open(*pid)?;
         }
         let mut found: BTreeSet<u32> = self.pids.iter().copied().collect();
-        if self.children {
-            let parents = parents();
-            loop {
-                let more: Vec<u32> = parents
-                    .iter()
-                    .filter(|(child, parent)| found.contains(parent) && !found.contains(child))
-                    .map(|(child, _)| *child)
-                    .collect();
-                if more.is_empty() {
-                    break;
-                }
-                found.extend(more);
-            }
-        }
+        self.add_children(&mut found);
         Ok(found.into_iter().collect())
+    }
+
+    /// Of `started` those that still run, and their children by now.
+    pub fn still_running(&self, started: &[(u32, u64)]) -> Vec<(u32, u64)> {
+        let running = started.iter().filter(|(pid, time)| start_time(*pid) == Some(*time));
+        let mut found: BTreeSet<u32> = running.map(|(pid, _)| *pid).collect();
+        self.add_children(&mut found);
+        with_start_times(&found.into_iter().collect::<Vec<_>>())
+    }
+
+    fn add_children(&self, found: &mut BTreeSet<u32>) {
+        let parents = if self.children { parents() } else { Vec::new() };
+        loop {
+            let more: Vec<u32> = parents
+                .iter()
+                .filter(|(child, parent)| found.contains(parent) && !found.contains(child))
+                .map(|(child, _)| *child)
+                .collect();
+            if more.is_empty() {
+                return;
+            }
+            found.extend(more);
+        }
     }
 
     /// Puts the processes into the programs' set. The programs are attached already, so that none that ends is missed;
@@ -55,12 +65,16 @@ impl TargetOptions {
         groups: &impl MapCore,
         started: &[(u32, u64)],
     ) -> Result<(), Failure> {
+        // One that is there already is the process that was seen, whatever has its number now.
+        let enter = |pid: u32| match map.update(&pid.to_ne_bytes(), &0u64.to_ne_bytes(), MapFlags::NO_EXIST) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            done => done.or_refused().map(|()| true),
+        };
         for (pid, time) in started {
             if let Some(group) = io_group(*pid) {
                 groups.update(&group.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).or_refused()?;
             }
-            map.update(&pid.to_ne_bytes(), &0u64.to_ne_bytes(), MapFlags::ANY).or_refused()?;
-            if start_time(*pid) != Some(*time) {
+            if enter(*pid)? && start_time(*pid) != Some(*time) {
                 map.delete(&pid.to_ne_bytes()).ok();
                 if self.pids.contains(pid) {
                     return Err(Failure::measurement(format!("process {pid} ended before it was measured")));

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.histogram import Histogram
-from ground.results.ranges import Count, in_order
+from ground.results.ranges import Count, Turn, in_order, seconds_within
 from ground.system.atomic_files import read_json
 from ground.system.diskstats import DiskCounts
 
@@ -101,7 +101,7 @@ class IoLatency:
 
     backend:   `co-re`, `bpftrace` or `bcc`; how: which events it is from, and what of it is less than exact
     pids:      the processes whose requests are counted apart; children: those of their children too
-    start_ns, end_ns: the window, CLOCK_MONOTONIC
+    start_ns, end_ns: the window, CLOCK_MONOTONIC; turns: those within, where it was watched in turns
     losses:    events that were not counted, by reason; all 0 in a sound result
     facts:     what merely happened: `requeued` (the driver's queue was full), `merged`, `processes_ended`, `unfinished`
                (begun and not ended when the window closed), `held_back` (of the process's group, by its IO limit)
@@ -122,6 +122,7 @@ class IoLatency:
     facts: dict[str, Count] = field(default_factory=dict)
     diskstats: DiskWindow | None = None
     costs: list[ProgramCost] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
     schema: int = 1
 
     def __post_init__(self) -> None:
@@ -129,7 +130,7 @@ class IoLatency:
 
     @property
     def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
+        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     def row(self, operation: str, owner: str) -> IoRow:
         """The row of that operation and owner; an empty one where nothing of it was counted."""

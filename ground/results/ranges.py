@@ -5,6 +5,7 @@ Every number of a result file has a range, or a type below whose description say
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -25,6 +26,15 @@ Stated = Annotated[
 ]
 Place = Annotated[int, msgspec.Meta(description="a place in a list of the file: its reader checks it")]
 Clock = Annotated[int, msgspec.Meta(description="on a clock that may begin anywhere")]
+
+
+# From when to when, CLOCK_MONOTONIC in ns.
+Turn = tuple[Count, Count]
+
+
+def seconds_within(start_ns: int, end_ns: int, turns: Sequence[Turn]) -> float:
+    """Of one window; of all turns together, where something was watched in turns."""
+    return sum(end - start for start, end in turns or [(start_ns, end_ns)]) / 1e9
 
 
 def in_order(start_ns: int, end_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""A program that observes, as a child of ours: attached before a window, told when the window begins and ends.
+"""A program that observes, as a child of ours: attached before a window, told when it begins and ends, and the next.
 
 `crates/observer/src/control.rs` describes the protocol with all its states.
 """
@@ -54,7 +54,8 @@ class ControlledProgram:
         self._await(READY, _READY_SECONDS)
 
     def open(self) -> int:
-        """Begins counting; CLOCK_MONOTONIC of that moment, ns."""
+        """Begins counting; CLOCK_MONOTONIC of that moment, ns. Of a program that takes turns: again after each `close`,
+        unless it has ended by itself."""
         return self._order(OPEN)
 
     def close(self) -> int:
@@ -83,9 +84,10 @@ class ControlledProgram:
         return self._await(word, _ANSWER_SECONDS)
 
     def _await(self, word: str, seconds: float) -> int:
-        """The time that the answer `word` carries."""
+        """The time that the next answer `word` carries."""
         while True:
-            for line in self._heard.split(b"\n")[:-1]:
+            while b"\n" in self._heard:
+                line, _, self._heard = self._heard.partition(b"\n")
                 answer, _, ns = line.decode().partition(" ")
                 if answer == word:
                     return int(ns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ground.errors import IoflameError
 from ground.text.progress import Reporter
@@ -46,6 +46,9 @@ class Observer(Protocol):
         """Ends it, and returns once its output is whole in the run directory."""
 
 
+_O = TypeVar("_O", bound=Observer)
+
+
 class NullObserver:
     """Attaches nothing: its window shows how far two windows differ by themselves."""
 
@@ -63,7 +66,7 @@ class NullObserver:
 
 
 @contextlib.contextmanager
-def attached(observer: Observer, reporter: Reporter) -> Iterator[None]:
+def attached(observer: _O, reporter: Reporter) -> Iterator[_O]:
     """Attached within, detached afterwards. What is raised is what went wrong first, not what followed from it.
 
     reporter: says what is waited for, where attaching or detaching takes long
@@ -72,7 +75,7 @@ def attached(observer: Observer, reporter: Reporter) -> Iterator[None]:
     try:
         with reporter.waits_for(f"{observer.kind} to attach ({observer.what})"):
             observer.attach()
-        yield
+        yield observer
     except BaseException:
         with contextlib.suppress(IoflameError), reporter.waits_for(end):
             observer.detach()

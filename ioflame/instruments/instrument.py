@@ -43,7 +43,7 @@ class ObserverContext:
     query_symbol: a function that runs once a query, where one was named for counting them
     database: the directory of its database, where that is known; engine: who knows the files in it, an engine or a
               service by name
-    seconds: of the window
+    seconds: of the window, or of all turns; turns: whether it takes turns, if it can
     threshold_us, force: of records of single queries: from which on a query is slow (None: by a second before the
              window), and whether they are followed even where that is dear
     """
@@ -61,6 +61,7 @@ class ObserverContext:
     threshold_us: int | None = None
     force: bool = False
     query_symbol: str | None = None
+    turns: bool = False
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ Latency of requests
 
 def _observer(context: ObserverContext) -> Observer:
     # Of a target the children that it will have, too; a workload of ours has none.
-    request = IoLatencyRequest(context.pids, device_of_target(context), context.run.record.target is not None)
+    device, children = device_of_target(context), context.run.record.target is not None
+    request = IoLatencyRequest(context.pids, device, children, turns=context.turns)
     return io_latency_observer(request, context.children, context.run.path(Files.IO_LATENCY))
 
 
@@ -126,4 +127,5 @@ INSTRUMENT = Instrument(
         _RESULT.show,
     ),
     by_default=True,
+    takes_turns=True,
 )

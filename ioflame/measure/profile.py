@@ -282,7 +282,7 @@ class Workload:
 
     def _attach(self, name: str, turns: Turns, windows: list[str]) -> None:
         """Where this host's way of it takes no turns, it gets a window."""
-        observer = INSTRUMENTS[name].observer(self._context(self.job.duration))
+        observer = INSTRUMENTS[name].observer(replace(self._context(self.job.duration), turns=True))
         if observer.takes_turns:
             turns.attach(observer)
         else:

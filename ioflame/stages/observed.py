@@ -48,26 +48,28 @@ def _unreadable(run: Run, name: str, error: IoflameError) -> Check:
 
 
 class _Edges(msgspec.Struct):
-    """Of any result: CLOCK_MONOTONIC, ns."""
+    """Of any result: CLOCK_MONOTONIC, ns. turns: where it was watched in turns."""
 
     start_ns: int
     end_ns: int
+    turns: list[tuple[int, int]] = []
 
 
 def _window_checks(run: Run, name: str, result: str) -> Iterator[Check]:
-    """Whether it counted all the time of its window: a program that gets a signal ends early, with what it has."""
+    """Whether it counted all the time of its windows: a program that gets a signal ends early, with what it has."""
     edges = read_json(run.path(result), _Edges)
-    for window in run.record.windows:
-        seen = min(edges.end_ns, window.end_ns) - max(edges.start_ns, window.start_ns)
-        whole = window.end_ns - window.start_ns
-        if window.kind == name and seen < (1 - _UNSEEN) * whole:
-            yield Check(
-                f"{name} window",
-                Verdict.FAILED,
-                f"{max(seen, 0) / 1e9:.1f} of its {whole / 1e9:.1f} s were seen",
-                "its program was ended before the window was: the figures are of that time alone",
-                "run it again",
-            )
+    windows = [(window.start_ns, window.end_ns) for window in run.record.windows if window.kind == name]
+    watched = edges.turns or [(edges.start_ns, edges.end_ns)]
+    whole = sum(end - start for start, end in windows)
+    seen = sum(max(min(end, until) - max(start, since), 0) for start, end in windows for since, until in watched)
+    if seen < (1 - _UNSEEN) * whole:
+        yield Check(
+            f"{name} window",
+            Verdict.FAILED,
+            f"{seen / 1e9:.1f} of its {whole / 1e9:.1f} s were seen",
+            "its program was ended before the window was: the figures are of that time alone",
+            "run it again",
+        )
 
 
 def note_accounts(run: Run) -> None:

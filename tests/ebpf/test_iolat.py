@@ -18,7 +18,7 @@ from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import IoLatency, read_io_latency
 from tests.ebpf.conftest import Disk, FioCounts, disk_of, on_loop, run_fio
-from tests.ebpf.windows import observed
+from tests.ebpf.windows import in_turns, observed
 from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re", "loop")]
@@ -76,6 +76,24 @@ def test_counts_are_those_of_fio_and_of_diskstats(loop: Disk, tmp_path: Path, mo
     kinds = [kind for kind in latency.kinds if kind.owner == "process"]
     assert {kind.bytes for kind in kinds} == {kib * 1024} and all("sync" in kind.flags for kind in kinds)
     assert sum(kind.count for kind in kinds) == of_process(latency)
+
+
+def test_turns_are_counted_and_what_is_between_them_is_not(loop: Disk, tmp_path: Path) -> None:
+    out = tmp_path / "iolat.json"
+    request = IoLatencyRequest([os.getpid()], loop.number, children=True, turns=True)
+
+    def load() -> None:
+        assert run_fio(loop, "--rw=randrw", "--numjobs=2", "--bs=8k", f"--number_ios={_FEW}") != (0, 0)
+
+    in_turns(lambda children: io_latency_observer(request, children, out), load)
+    latency = read_io_latency(out)
+    assert_whole(of_process(latency), 3 * 2 * _FEW, latency)
+    ends = [edge for turn in latency.turns for edge in turn]
+    assert len(ends) == 6 and ends == sorted(ends) and (ends[0], ends[-1]) == (latency.start_ns, latency.end_ns)
+    assert latency.seconds == sum(end - start for start, end in latency.turns) / 1e9
+    # What reads took that ended in a slice of a turn: all of them.
+    read = sum(latency.row("read", owner).total.count for owner in ("process", "others"))
+    assert sum(n for piece in latency.slices for _, _, n in [*piece.process, *piece.others]) == read
 
 
 _SQ_POLL = ("--ioengine=io_uring", "--sqthread_poll=1", "--iodepth=8", "--rw=randread", "--bs=4k")

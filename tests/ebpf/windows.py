@@ -90,6 +90,17 @@ def observed(observer: Callable[[Children], Observer], load: Load, engine: Order
         load()
 
 
+def in_turns(observer: Callable[[Children], Observer], load: Load, number: int = 3) -> None:
+    """The load in each of so many turns of an observer, and as often in between, before and after."""
+    with Children() as children, attached(observer(children), Reporter(quiet=True)) as one:
+        load()
+        for _ in range(number):
+            one.open()
+            load()
+            one.close()
+            load()
+
+
 def ladder_of(request: LadderRequest, directory: Path, load: Load, engine: OrderedProgram | None = None) -> Ladder:
     """The ladder of a window in which the load was carried out; its parts add up, whatever happened."""
     out = directory / "ladder.json"

@@ -165,13 +165,18 @@ def test_bins_keep_every_duration_and_a_linear_plot_says_what_lies_beyond() -> N
 
 def test_a_heat_map_has_every_read_of_its_owner() -> None:
     io = observers.io_latency()
-    shown = columns(io.slices, io.start_ns, "process")
+    shown = columns(io, "process")
     assert [column.latency.count for column in shown] == [100] * 5
     assert (shown[0].begin, shown[-1].end) == (0.0, 5.0)
     many = [replace(io.slices[0], end_ns=10**9 + place * 10**7) for place in range(1, 501)]
-    merged = columns(many, 10**9, "process")
+    merged = columns(replace(io, slices=many, start_ns=10**9), "process")
     assert len(merged) <= 120 and sum(column.latency.count for column in merged) == 500 * 100
     assert merged[-1].end == pytest.approx(5.0)
+    # A turn follows the one before, however long nothing was watched in between.
+    turns = [(10**9, 2 * 10**9), (50 * 10**9, 51 * 10**9)]
+    ends = [int(x * 1e9) for x in (1.5, 2.0, 50.5, 51.0)]
+    io = replace(io, slices=[replace(io.slices[0], end_ns=end) for end in ends], turns=turns)
+    assert [(one.begin, one.end) for one in columns(io, "process")] == [(0.0, 0.5), (0.5, 1.0), (1.0, 1.5), (1.5, 2.0)]
     # All requests of the last column in one bucket: both percentiles end at the same height, their names apart.
     near = Histogram(100, 10**7, 10**5, 10**5 + 10, [(10**5, 10**5 + 10, 100)])
     plot = heat_map([*shown[:-1], replace(shown[-1], latency=near)], "window")

@@ -39,7 +39,7 @@ def io_panel(io: IoLatency) -> Markup:
         if owner == "process" or io.row("read", owner).total.count >= 100:
             told += heat_map_figure(
                 f"Latency of reads over time, {whose}",
-                columns(io.slices, io.start_ns, owner),
+                columns(io, owner),
                 f"window iolat, {io.device.name}, {io.seconds:.1f} s",
                 "Rows are latencies on a log scale, columns are stretches of the window; a read is in the stretch in "
                 "which it ended. Colour by the logarithm of the number. "

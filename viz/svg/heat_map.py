@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from ground.results.histogram import Histogram
-from ground.results.io_latency import IoSlice
+from ground.results.io_latency import IoLatency, IoSlice
 from viz.svg.axes import Axis, duration, linear_axis, log_axis
 from viz.svg.elements import element, label, path, plot
 from viz.svg.histogram import bins, checked
@@ -23,20 +23,31 @@ _LINE = 13  # px from one name to the next above it
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Requests that ended from `begin` to `end`, seconds of the window; latency in ns."""
+    """Requests that ended from `begin` to `end`, seconds that were watched; latency in ns."""
 
     begin: float
     end: float
     latency: Histogram
 
 
-def columns(slices: Sequence[IoSlice], start_ns: int, owner: str) -> list[Column]:
-    """The slices of `owner` (`process` or `others`), with neighbours put together where there are too many to see."""
-    each = max(1, math.ceil(len(slices) / _MOST_COLUMNS))
-    found = []
+def columns(io: IoLatency, owner: str) -> list[Column]:
+    """Slices of `owner` (`process` or `others`), with neighbours put together where there are too many to see; of turns
+    one after the other, without the time between them."""
+    each = max(1, math.ceil(len(io.slices) / _MOST_COLUMNS))
+    found, begun_ns = list[Column](), 0
+    turns = io.turns or [(io.start_ns, io.end_ns)]
+    for (start, end), following in zip(turns, [*(begin for begin, _ in turns[1:]), math.inf], strict=True):
+        own = [one for one in io.slices if start < one.end_ns <= following]
+        groups = [own[place : place + each] for place in range(0, len(own), each)]
+        found += _of_turn(groups, start, begun_ns, owner)
+        begun_ns += end - start
+    return found
+
+
+def _of_turn(groups: Sequence[Sequence[IoSlice]], start_ns: int, zero_ns: int, owner: str) -> Iterator[Column]:
+    """zero_ns: what the turn's beginning counts as, in time that was watched; start_ns: when it was"""
     begin = start_ns
-    for place in range(0, len(slices), each):
-        group = slices[place : place + each]
+    for group in groups:
         counts: dict[tuple[int, int], int] = {}
         for one in group:
             for low, high, count in one.process if owner == "process" else one.others:
@@ -44,9 +55,8 @@ def columns(slices: Sequence[IoSlice], start_ns: int, owner: str) -> list[Column
         buckets = [(low, high, counts[low, high]) for low, high in sorted(counts)]
         least, most = (buckets[0][0], buckets[-1][1]) if buckets else (0, 0)
         latency = Histogram(sum(counts.values()), 0, least, most, buckets)
-        found.append(Column((begin - start_ns) / 1e9, (group[-1].end_ns - start_ns) / 1e9, latency))
+        yield Column((zero_ns + begin - start_ns) / 1e9, (zero_ns + group[-1].end_ns - start_ns) / 1e9, latency)
         begin = group[-1].end_ns
-    return found
 
 
 def _edges(full: Sequence[Column]) -> list[float]:

@@ -11,11 +11,14 @@
 //! counting                  <--  open NS        counting since then
 //! counting    close        -->
 //! closed                    <--  close NS       counting until then; nobody is held any more
+//! closed      open         -->                  the next turn, of a program that takes turns (`--turns`): as `ready`
 //! writing     (end of file) -->                 its files are made whole
 //! ended                                         exit code 0
 //! ```
 //!
 //! - The window is the program's from `open` to `close`, to the ns that it answers: nothing outside of it is counted.
+//! - A program that takes turns has no probe in place but in them: what puts them there comes between the order and the
+//!   answer `open`, and what takes them away before the answer `close`; neither is in the turn. Its files are of all turns.
 //! - A refusal is not a line: at any point the program may end instead of answering; the end of OUT shows it at once.
 //!   Its exit code says whose it is (1 the measurement's, 2 the request's, 3 the host's) and its standard error what it
 //!   is: what failed, then maybe `  meaning: ...` and `  fix: ...` (`Failure`).
@@ -24,7 +27,8 @@
 //!   reads any more are no failure.
 //! - SIGINT, SIGTERM and SIGHUP are a `close`, too; while it prepares they may end the program at once.
 //! - `close NS` comes unasked where a signal closed the window, its `--seconds` are over, or the observed process
-//!   ended; an order that crosses it is not answered again.
+//!   ended; an order that crosses it is not answered again. No turn comes after it, nor after a signal between two: the
+//!   program completes its files and ends, and an `open` is answered by the end of OUT.
 //! - Without `--control` the window opens at once, and closes after `--seconds` or by a signal.
 //!
 //! The other end is `ground/system/control.py`; gdb's sampler (`collectors/pmp_gdb.py`) serves the same lines.
@@ -73,7 +77,13 @@ pub struct Control {
     signals: SignalFd,
     orders: Option<File>,
     answers: Option<File>,
+    /// Of the orders what was not followed yet.
     heard: Vec<u8>,
+    /// `open` was ordered; what comes next closes.
+    opens: bool,
+    /// What is left of the order that closed comes first.
+    skips: bool,
+    signalled: bool,
     end: Option<End>,
 }
 
@@ -92,7 +102,10 @@ impl Control {
             signals,
             orders: pipes.map(|pipes| file(pipes.orders)),
             answers: pipes.map(|pipes| file(pipes.answers)),
-            heard: if pipes.is_none() { OPEN.to_vec() } else { Vec::new() },
+            heard: Vec::new(),
+            opens: pipes.is_none(),
+            skips: false,
+            signalled: false,
             end: None,
         })
     }
@@ -100,14 +113,23 @@ impl Control {
     /// Answers `ready` and waits for the order to open. Measurement error where the end comes instead.
     pub fn ready(&mut self) -> Result<(), Failure> {
         self.answer("ready", clock::now_ns());
-        while !self.heard.starts_with(OPEN) {
-            if self.end.is_some() {
-                return Err(Failure::measurement("the window was never opened"));
-            }
+        if self.is_ordered_to_open() { Ok(()) } else { Err(Failure::measurement("the window was never opened")) }
+    }
+
+    /// Waits, of a window that is closed, for the order to open the next; false where the end comes instead.
+    pub fn again(&mut self) -> bool {
+        let closed = self.end.take() == Some(End::Closed);
+        (self.opens, self.skips) = (false, closed);
+        self.follow();
+        closed && !self.signalled && self.is_ordered_to_open()
+    }
+
+    fn is_ordered_to_open(&mut self) -> bool {
+        while !self.opens && self.end.is_none() {
             self.sleep(None);
             self.take_signals();
         }
-        Ok(())
+        self.opens
     }
 
     /// Answers that counting has begun, at `ns`.
@@ -150,6 +172,7 @@ impl Control {
     pub fn take_signals(&mut self) -> Option<End> {
         while let Ok(Some(info)) = self.signals.read_signal() {
             if info.ssi_signo != Signal::SIGCHLD as u32 {
+                self.signalled = true;
                 self.end.get_or_insert(End::Signal);
             }
         }
@@ -164,7 +187,9 @@ impl Control {
             PollTimeout::try_from(rounded(time)).unwrap_or(PollTimeout::MAX)
         });
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        fds.extend(self.orders.iter().map(|orders| PollFd::new(orders.as_fd(), PollFlags::POLLIN)));
+        // What comes after the end is not looked at before `again`.
+        let orders = self.orders.iter().filter(|_| self.end.is_none());
+        fds.extend(orders.map(|orders| PollFd::new(orders.as_fd(), PollFlags::POLLIN)));
         let _ = poll(&mut fds, timeout);
         if fds.get(1).and_then(PollFd::any) == Some(true) {
             self.take_orders();
@@ -175,10 +200,26 @@ impl Control {
         let mut bytes = [0; 64];
         let read = self.orders.as_mut().map_or(Ok(0), |orders| orders.read(&mut bytes)).unwrap_or(0);
         self.heard.extend(&bytes[..read]);
-        let only_open = OPEN.starts_with(&self.heard);
-        if read == 0 || !only_open {
-            self.end.get_or_insert(End::Closed);
+        if read == 0 {
             self.orders = None;
+        }
+        self.follow();
+    }
+
+    /// Does what was ordered, as far as it was heard.
+    fn follow(&mut self) {
+        if self.skips {
+            let end = self.heard.iter().position(|&byte| byte == b'\n');
+            self.heard.drain(..end.map_or(self.heard.len(), |at| at + 1));
+            self.skips = end.is_none();
+        }
+        if !self.opens && self.heard.starts_with(OPEN) {
+            self.heard.drain(..OPEN.len());
+            self.opens = true;
+        }
+        let wanted: &[u8] = if self.opens { &[] } else { OPEN };
+        if self.orders.is_none() || !wanted.starts_with(&self.heard) {
+            self.end.get_or_insert(End::Closed);
         }
     }
 
@@ -234,6 +275,37 @@ mod tests {
         orders.write_all(b"open\nclose\n").unwrap();
         control.ready().unwrap();
         assert_eq!(control.end(), Some(End::Closed));
+    }
+
+    #[test]
+    fn turns_end_with_the_orders_or_a_signal() {
+        let (mut control, mut orders, mut answers) = served();
+        orders.write_all(b"open\nclo").unwrap();
+        control.ready().unwrap();
+        assert_eq!(control.end(), Some(End::Closed));
+        control.closed(1);
+        orders.write_all(b"se\nopen\n").unwrap();
+        assert!(control.again());
+        assert_eq!(control.end_until(Instant::now() + Duration::from_millis(5)), None);
+        orders.write_all(b"close\nopen\nclose\n").unwrap();
+        assert_eq!(control.end(), Some(End::Closed));
+        control.closed(2);
+        assert!(control.again());
+        assert_eq!(control.end(), Some(End::Closed));
+        drop(orders);
+        assert!(!control.again());
+        assert!(line(&mut answers).starts_with("ready ") && line(&mut answers) == "close 1\n");
+
+        // In a turn, and between two.
+        for order in ["open\n", "open\nclose\n"] {
+            let (mut control, mut orders, _answers) = served();
+            orders.write_all(order.as_bytes()).unwrap();
+            control.ready().unwrap();
+            control.end();
+            nix::sys::signal::raise(Signal::SIGTERM).unwrap();
+            assert!(control.end_until(Instant::now() + Duration::from_secs(600)).is_some());
+            assert!(!control.again(), "{order}");
+        }
     }
 
     #[test]

@@ -51,24 +51,36 @@ fn disk(line: &str) -> Option<((u32, u32), (String, DiskCounts))> {
 }
 
 impl DiskCount {
-    pub fn since(self, before: Self) -> Self {
+    fn with(self, other: Self, each: fn(u64, u64) -> u64) -> Self {
         Self {
-            requests: self.requests.wrapping_sub(before.requests),
-            merged: self.merged.wrapping_sub(before.merged),
-            sectors: self.sectors.wrapping_sub(before.sectors),
-            ms: self.ms.wrapping_sub(before.ms),
+            requests: each(self.requests, other.requests),
+            merged: each(self.merged, other.merged),
+            sectors: each(self.sectors, other.sectors),
+            ms: each(self.ms, other.ms),
         }
+    }
+
+    pub fn since(self, before: Self) -> Self {
+        self.with(before, u64::wrapping_sub)
     }
 }
 
 impl DiskCounts {
-    pub fn since(self, before: Self) -> Self {
+    fn with(self, other: Self, each: fn(u64, u64) -> u64) -> Self {
         Self {
-            read: self.read.since(before.read),
-            write: self.write.since(before.write),
-            discard: self.discard.since(before.discard),
-            flush: self.flush.since(before.flush),
+            read: self.read.with(other.read, each),
+            write: self.write.with(other.write, each),
+            discard: self.discard.with(other.discard, each),
+            flush: self.flush.with(other.flush, each),
         }
+    }
+
+    pub fn since(self, before: Self) -> Self {
+        self.with(before, u64::wrapping_sub)
+    }
+
+    pub fn plus(self, more: Self) -> Self {
+        self.with(more, u64::wrapping_add)
     }
 }
 

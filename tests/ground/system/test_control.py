@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +30,9 @@ _PROGRAMS = [
 ]
 
 
+_IN_TURNS = _PROGRAMS[:-1]
+
+
 def command(program: str, pid: int, directory: Path) -> tuple[list[str], Path]:
     """Its command line, and the file that is there once it has ended well."""
     if program == "loader":
@@ -50,6 +55,77 @@ def test_a_window_has_its_edges_and_its_file(burner: subprocess.Popen[str], tmp_
         assert before <= opened <= closed <= time.monotonic_ns()
         assert running.finish() and running.finish()
     assert out.stat().st_size > 0
+
+
+def test_each_answer_is_taken_once(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "orders, answers = map(int, sys.argv[-1].split(','))\n"
+        "os.write(answers, b'ready 1\\nopen 2\\nclose 3\\nop')\n"
+        "heard = b''\n"
+        "while heard.count(b'open') < 2: heard += os.read(orders, 99)\n"
+        "os.write(answers, b'en 4\\nclose 5\\n')\n"
+    )
+    with Children() as children:
+        running = ControlledProgram(children, "turner", [sys.executable, "-c", script], tmp_path / "log")
+        running.await_ready()
+        assert [running.open(), running.close(), running.open(), running.close()] == [2, 3, 4, 5]
+        with pytest.raises(MeasurementError, match="turner did not answer open: exit code 0"):
+            running.open()
+
+
+def links(pid: int) -> int:
+    """By which programs of this process are attached."""
+    held = [str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()]
+    return held.count("anon_inode:bpf_link")
+
+
+def traced(pid: int) -> bool:
+    told = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status")]
+    assert told
+    return any("TracerPid:\t0\n" not in one or "State:\tt" in one for one in told)
+
+
+@pytest.mark.parametrize("program", _IN_TURNS)
+def test_turns_are_taken_until_the_orders_end(burner: subprocess.Popen[str], tmp_path: Path, program: str) -> None:
+    argv, out = command(program, burner.pid, tmp_path)
+    with Children() as children:
+        running = ControlledProgram(children, program, [*argv, "--turns"], tmp_path / "log")
+        running.await_ready()
+        turns = []
+        for _ in range(3):
+            assert links(running.child.pid) == 0 and not traced(burner.pid)
+            opened = running.open()
+            assert program == "stacksampler" or links(running.child.pid) > 0
+            turns.append([opened, running.close()])
+        assert links(running.child.pid) == 0 and not traced(burner.pid)
+        assert running.finish()
+    found = json.loads(out.read_text())
+    assert found["turns"] == turns and (found["start_ns"], found["end_ns"]) == (turns[0][0], turns[-1][1])
+
+
+@pytest.mark.parametrize("program", _IN_TURNS)
+@pytest.mark.parametrize("orders", ["", "open", "open close", "open close open"])
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_one_that_is_ended_in_any_turn_leaves_nothing_behind(
+    burner: subprocess.Popen[str], tmp_path: Path, program: str, orders: str, sent: signal.Signals
+) -> None:
+    argv, out = command(program, burner.pid, tmp_path)
+    with Children() as children:
+        running = ControlledProgram(children, program, [*argv, "--turns"], tmp_path / "log")
+        running.await_ready()
+        for order in orders.split():
+            getattr(running, order)()
+        os.kill(running.child.pid, sent)
+        running.child.wait(60)
+        assert running.child.returncode == (-sent if sent == signal.SIGKILL else int(not orders))
+        with pytest.raises(MeasurementError, match="did not answer open"):
+            running.open()
+            running.close()
+            running.open()
+    # With SIGTERM it has completed the turns that there were.
+    assert out.exists() == (bool(orders) and sent == signal.SIGTERM)
+    assert not traced(burner.pid)
 
 
 @pytest.mark.parametrize("program", _PROGRAMS)
