@@ -10,21 +10,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use clap::Args;
+use libbpf_rs::Link;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use perfdata::writer::{Recording, Sample};
 use recording::{Kernel, Mapping};
 use serde::Serialize;
 
-use crate::layout::{entries, names};
+use crate::layout::{clear, entries, names};
 use crate::mapped_code::MappedCode;
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
-use account::{Life, Row, Window};
+use crate::session::{
+    Counting, Edges, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, write_result,
+    write_whole,
+};
+use account::{Life, Row, Window, of_all};
 use chains::Chain;
 use futex::{Callers, know_callers};
 use observer::clock::now_ns;
@@ -32,7 +37,7 @@ use observer::states::{self, OffCpu as State};
 use observer::{Failure, Process};
 use raw::{Key, NOT_KEPT};
 use skeleton::types::{gate_state, sum as Sum};
-use tasks::Task;
+use tasks::{Blocked, Task};
 
 skeleton!("offcpu");
 
@@ -55,6 +60,8 @@ pub struct OffcpuOptions {
     /// Entries of every map, to see what happens when they are full
     #[arg(long, hide = true, value_name = "N")]
     map_entries: Option<u32>,
+    #[command(flatten)]
+    turns: TurnOptions,
     #[command(flatten)]
     window: WindowOptions,
 }
@@ -82,8 +89,8 @@ struct OffCpu {
     schema: u32,
     backend: &'static str,
     pid: u32,
-    start_ns: u64,
-    end_ns: u64,
+    #[serde(flatten)]
+    edges: Edges,
     /// When the last thread ended, where none was left.
     process_ended_ns: Option<u64>,
     waker: bool,
@@ -100,10 +107,15 @@ struct OffCpu {
 struct OffcpuCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::OffcpuSkel<'obj>,
     process: &'a Process,
+    kernel: &'a Kernel,
+    callers: &'a Callers,
+    links: Vec<Link>,
     opened: u64,
     closed: u64,
+    attached: BTreeMap<u32, (Task, Blocked)>,
     at_open: BTreeMap<u32, Task>,
     at_close: BTreeMap<u32, Task>,
+    turns: Vec<(Window, BTreeMap<Key, Sum>)>,
     code: MappedCode<'a>,
 }
 
@@ -128,6 +140,60 @@ impl Counting for OffcpuCounter<'_, '_> {
 
     fn slice(&mut self) -> Result<(), Failure> {
         self.code.update();
+        Ok(())
+    }
+
+    fn link(&mut self) -> Result<(), Failure> {
+        for map in [&self.skeleton.maps.threads, &self.skeleton.maps.ends] {
+            clear(map);
+        }
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            bss.gate = gate_state::TRACKING.0 as i32;
+        }
+        self.links = link_tracepoints(self.skeleton.object())?;
+        if self.turns.is_empty() {
+            self.process.must_be_alive()?;
+        }
+        let blocked = |tid| tasks::blocked(self.process, tid, self.kernel, self.callers);
+        let attached = tasks::tasks(self.process).into_iter();
+        self.attached = attached.map(|(tid, task)| (tid, (task, blocked(tid)))).collect();
+        Ok(())
+    }
+
+    /// What was counted is of this turn alone, but for the stacks.
+    fn unlink(&mut self) -> Result<(), Failure> {
+        self.links.clear();
+        let maps = &mut self.skeleton.maps;
+        let window = Window {
+            pid: self.process.pid(),
+            opened: self.opened,
+            closed: self.closed,
+            attached: std::mem::take(&mut self.attached),
+            callers: self.callers.clone(),
+            at_open: std::mem::take(&mut self.at_open),
+            at_close: std::mem::take(&mut self.at_close),
+            threads: entries::<u32, _>(&maps.threads)?.into_iter().map(|(_, thread)| thread).collect(),
+            ends: entries::<u64, _>(&maps.ends)?.into_iter().map(|(_, end)| end).collect(),
+            stacks: Rc::default(),
+        };
+        let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
+        for (key, sum) in entries(&maps.sums)? {
+            sums.insert(Key::new(&key), sum);
+        }
+        clear(&maps.sums);
+        let bss = maps.bss_data.as_deref_mut().expect("the program has variables");
+        let lost_ns = std::mem::take(&mut bss.lost_ns);
+        let lost_count = std::mem::take(&mut bss.lost_count);
+        for (state, (ns, count)) in State::ALL.into_iter().zip(lost_ns.into_iter().zip(lost_count)) {
+            if count > 0 {
+                // Where time goes whose sum could not be kept.
+                let (tid, state) = (self.process.pid(), Some(state));
+                let lost = Key { tid, state, kernel: NOT_KEPT, user: NOT_KEPT, ..Key::default() };
+                sums.insert(lost, Sum { ns, count });
+            }
+        }
+        window.flush(&mut sums);
+        self.turns.push((window, sums));
         Ok(())
     }
 }
@@ -164,76 +230,60 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     }
     let kernel = Kernel::running();
     let mut skeleton = needs::load("offcpu", open, skeleton::OBJECT)?;
-    skeleton.attach().or_refused()?;
-    process.must_be_alive()?;
-    let attached = tasks::tasks(&process).into_iter();
-    let attached =
-        attached.map(|(tid, task)| (tid, (task, tasks::blocked(&process, tid, &kernel, &callers)))).collect();
     let mut counter = OffcpuCounter {
         skeleton: &mut skeleton,
         process: &process,
+        kernel: &kernel,
+        callers: &callers,
+        links: Vec::new(),
         opened: 0,
         closed: 0,
+        attached: BTreeMap::new(),
         at_open: BTreeMap::new(),
         at_close: BTreeMap::new(),
+        turns: Vec::new(),
         code: MappedCode::of(&process),
     };
-    run_window(&options.window, Duration::from_secs(1), &mut counter)?;
-    let OffcpuCounter { opened, closed, at_open, at_close, code: MappedCode { seen: mappings, .. }, .. } =
-        counter;
-    let maps = &skeleton.maps;
-    let window = Window {
-        pid: options.pid,
-        opened,
-        closed,
-        attached,
-        callers,
-        at_open,
-        at_close,
-        threads: entries::<u32, _>(&maps.threads)?.into_iter().map(|(_, thread)| thread).collect(),
-        ends: entries::<u64, _>(&maps.ends)?.into_iter().map(|(_, end)| end).collect(),
-        stacks: entries(&maps.stacks)?.into_iter().collect(),
-    };
-    let bss = maps.bss_data.as_deref().expect("the program has variables");
-    let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
-    for (key, sum) in entries(&maps.sums)? {
-        sums.insert(Key::new(&key), sum);
+    let edges = run_turns(&options.window, &options.turns, Duration::from_secs(1), &mut counter)?;
+    let OffcpuCounter { turns, code: MappedCode { seen: mappings, .. }, .. } = counter;
+    let stacks: Rc<BTreeMap<_, _>> = Rc::new(entries(&skeleton.maps.stacks)?.into_iter().collect());
+    let (mut rows, mut lives) = (Vec::new(), Vec::new());
+    for (mut window, sums) in turns {
+        window.stacks = Rc::clone(&stacks);
+        let of_turn = window.rows(sums, &kernel);
+        let lives_of_turn = window.lives(&of_turn);
+        lives.push((window, lives_of_turn));
+        rows.push(of_turn);
     }
-    for (state, (ns, count)) in State::ALL.into_iter().zip(bss.lost_ns.into_iter().zip(bss.lost_count)) {
-        if count > 0 {
-            // Where time goes whose sum could not be kept.
-            let state = Some(state);
-            let lost = Key { tid: options.pid, state, kernel: NOT_KEPT, user: NOT_KEPT, ..Key::default() };
-            sums.insert(lost, Sum { ns, count });
-        }
-    }
-    window.flush(&mut sums);
-    let rows = window.rows(sums, &kernel);
-    let lives = window.lives(&rows);
+    let turns = lives;
+    let edges = edges.of_accounts(turns.iter().map(|(window, _)| (window.opened, window.closed)).collect());
+    let lives = of_all(&turns);
     if let Some(path) = &options.recording {
-        write_whole(path, |partial| write_recording(partial, &window, &rows, &lives, &mappings, &kernel))?;
+        write_whole(path, |partial| write_recording(partial, &turns, &rows, &lives, &mappings, &kernel))?;
     }
     let mut states: BTreeMap<&'static str, Total> =
         State::ALL.into_iter().map(|state| (state.name(), Total::default())).collect();
-    for row in &rows {
+    for row in rows.iter().flatten() {
         let total = states.entry(row.state.name()).or_default();
         total.ns += row.sum.ns;
         total.count += row.sum.count;
     }
-    let time_of =
-        |wanted: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).map(|row| row.sum.ns).sum();
+    let time_of = |wanted: &dyn Fn(&Row) -> bool| {
+        rows.iter().flatten().filter(|row| wanted(row)).map(|row| row.sum.ns).sum()
+    };
+    let is_gone = turns.last().is_some_and(|(window, _)| window.at_close.is_empty());
+    let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let result = OffCpu {
         schema: crate::SCHEMA,
         backend: "co-re",
         pid: options.pid,
-        start_ns: opened,
-        end_ns: closed,
-        process_ended_ns: window.at_close.is_empty().then(|| lives.iter().map(|l| l.end_ns).max()).flatten(),
+        edges,
+        process_ended_ns: is_gone.then(|| lives.iter().map(|l| l.end_ns).max()).flatten(),
         waker: options.waker,
         states,
         stacks: Stacks {
-            different: window.stacks.len(),
-            cut: window.stacks.values().filter(|stack| stack.depth as usize >= stack.addresses.len()).count(),
+            different: stacks.len(),
+            cut: stacks.values().filter(|stack| stack.depth as usize >= stack.addresses.len()).count(),
             lost_ns: time_of(&|row| row.key.kernel == NOT_KEPT || row.key.user == NOT_KEPT),
             before_ns: time_of(&|row| row.before),
         },
@@ -266,15 +316,14 @@ impl Marks {
 
 fn write_recording(
     path: &Path,
-    window: &Window,
-    rows: &[Row],
+    turns: &[(Window, Vec<Life>)],
+    rows: &[Vec<Row>],
     lives: &[Life],
     mappings: &[(Mapping, Option<Vec<u8>>)],
     kernel: &Kernel,
 ) -> std::io::Result<()> {
-    let (start, end) = (window.opened, window.closed);
-    let mut out =
-        Recording::create(fs::File::create(path)?, window.pid as i32, &EVENTS, None, kernel, start)?;
+    let (pid, start) = turns.first().map_or((0, 0), |(window, _)| (window.pid, window.opened));
+    let mut out = Recording::create(fs::File::create(path)?, pid as i32, &EVENTS, None, kernel, start)?;
     for life in lives {
         out.comm(life.tid as i32, &life.comm, start)?;
     }
@@ -282,11 +331,13 @@ fn write_recording(
         out.mapping(mapping, build_id.as_deref(), start)?;
     }
     let mut marks = Marks { known: HashMap::new(), out, time: start };
-    for row in rows {
+    for (window, row) in
+        turns.iter().zip(rows).flat_map(|((window, _), rows)| rows.iter().map(move |row| (window, row)))
+    {
         let chain = chain(row, window, kernel, &mut marks)?;
         for (event, period) in [row.sum.ns, row.sum.count].into_iter().enumerate() {
-            let tid = row.key.tid as i32;
-            marks.out.sample(&Sample { event, time: end, tid, period, chain: &chain.0, copied: None })?;
+            let (time, tid) = (window.closed, row.key.tid as i32);
+            marks.out.sample(&Sample { event, time, tid, period, chain: &chain.0, copied: None })?;
         }
     }
     marks.out.finish(kernel)

@@ -5,14 +5,18 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use clap::Args;
+use libbpf_rs::Link;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::{Histogram, read_rows};
-use crate::layout::names;
+use crate::layout::{clear, names};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result};
+use crate::session::{
+    Counting, Edges, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, set_gate,
+    write_result,
+};
 use observer::{Failure, Process};
 
 skeleton!("runqlat");
@@ -29,6 +33,8 @@ pub struct RunqlatOptions {
     #[arg(long, hide = true, value_name = "N")]
     map_entries: Option<u32>,
     #[command(flatten)]
+    turns: TurnOptions,
+    #[command(flatten)]
     window: WindowOptions,
 }
 
@@ -37,8 +43,8 @@ struct RunQueue {
     schema: u32,
     backend: &'static str,
     pid: u32,
-    start_ns: u64,
-    end_ns: u64,
+    #[serde(flatten)]
+    edges: Edges,
     /// From the wake-up, from being preempted, from the thread's creation; each until it has a CPU.
     waits: BTreeMap<&'static str, Histogram>,
     voluntary: u64,
@@ -46,11 +52,27 @@ struct RunQueue {
     losses: BTreeMap<&'static str, u64>,
 }
 
-struct RunqlatCounter<'a, 'obj>(&'a mut skeleton::RunqlatSkel<'obj>);
+struct RunqlatCounter<'a, 'obj> {
+    skeleton: &'a mut skeleton::RunqlatSkel<'obj>,
+    /// Until its first turn.
+    process: Option<Process>,
+    links: Vec<Link>,
+}
 
 impl Counting for RunqlatCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
-        set_gate!(self.0, i32::from(open));
+        set_gate!(self.skeleton, i32::from(open));
+    }
+
+    fn link(&mut self) -> Result<(), Failure> {
+        clear(&self.skeleton.maps.threads);
+        self.links = link_tracepoints(self.skeleton.object())?;
+        self.process.take().map_or(Ok(()), |process| process.must_be_alive())
+    }
+
+    fn unlink(&mut self) -> Result<(), Failure> {
+        self.links.clear();
+        Ok(())
     }
 }
 
@@ -79,18 +101,15 @@ pub fn run(options: &RunqlatOptions) -> Result<(), Failure> {
         open.maps.threads.set_max_entries(entries).or_refused()?;
     }
     let mut skeleton = needs::load("runqlat", open, skeleton::OBJECT)?;
-    skeleton.attach().or_refused()?;
-    process.must_be_alive()?;
-    let (start_ns, end_ns) =
-        run_window(&options.window, Duration::from_secs(1), &mut RunqlatCounter(&mut skeleton))?;
+    let mut counter = RunqlatCounter { skeleton: &mut skeleton, process: Some(process), links: Vec::new() };
+    let edges = run_turns(&options.window, &options.turns, Duration::from_secs(1), &mut counter)?;
     let rows = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, KINDS.len())?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let result = RunQueue {
         schema: crate::SCHEMA,
         backend: "co-re",
         pid: options.pid,
-        start_ns,
-        end_ns,
+        edges,
         waits: KINDS.into_iter().zip(rows).collect(),
         voluntary: bss.voluntary,
         involuntary: bss.involuntary,

@@ -47,6 +47,15 @@ pub struct Edges {
     turns: Vec<(u64, u64)>,
 }
 
+impl Edges {
+    /// As the program itself knows them, to the ns that its accounts begin and end at.
+    pub fn of_accounts(self, turns: Vec<(u64, u64)>) -> Self {
+        let [Some(first), Some(last)] = [turns.first(), turns.last()] else { return self };
+        let (start_ns, end_ns) = (first.0, last.1);
+        Self { start_ns, end_ns, turns: if self.turns.is_empty() { Vec::new() } else { turns } }
+    }
+}
+
 /// What a loaded program offers to the session.
 pub trait Counting {
     fn set_gate(&mut self, open: bool);

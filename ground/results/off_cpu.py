@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ground.results.checks import Check, Verdict
 from ground.results.histogram import Histogram
-from ground.results.ranges import Amount, Count, in_order
+from ground.results.ranges import Amount, Count, Turn, in_order, seconds_within
 from ground.system.atomic_files import read_json
 
 # What a thread waits in that has nothing to do: nobody delays it.
@@ -37,7 +37,8 @@ class Thread:
     ran_ns:  from each switch-in to the next switch-out
     cpu_ns:  CPU time by the scheduler (schedstat). Above `ran_ns` where wake-ups find an idle CPU: the scheduler then
              counts the thread as running from its wake-up on, before it is switched in. None where it ended unseen
-    off_ns:  by state; ran_ns + all of off_ns = end_ns - start_ns
+    off_ns:  by state; ran_ns + all of off_ns = life_ns
+    lived_ns: from its beginning to its end, without what lies between turns; None in files of before there were any
     """
 
     tid: Count
@@ -51,13 +52,14 @@ class Thread:
     off_ns: dict[str, Count]
     voluntary: Count
     involuntary: Count
+    lived_ns: Count | None = None
 
     def __post_init__(self) -> None:
         in_order(self.start_ns, self.end_ns)
 
     @property
     def life_ns(self) -> int:
-        return self.end_ns - self.start_ns
+        return self.end_ns - self.start_ns if self.lived_ns is None else self.lived_ns
 
     @property
     def is_idle(self) -> bool:
@@ -86,7 +88,7 @@ class StackFacts:
 class OffCpu:
     """`offcpu.json`: one process over one window.
 
-    start_ns, end_ns: CLOCK_MONOTONIC
+    start_ns, end_ns: CLOCK_MONOTONIC; turns: those within, where it was watched in turns
     process_ended_ns: when its last thread ended, where none was left at the end
     losses:           by kind; all 0 in a sound window
     recording:        where the stacks are; None where none were asked for
@@ -105,10 +107,15 @@ class OffCpu:
     losses: dict[str, Count]
     kernel_symbols: bool
     recording: str | None = None
+    turns: list[Turn] = field(default_factory=list)
     schema: int = 1
 
     def __post_init__(self) -> None:
         in_order(self.start_ns, self.end_ns)
+
+    @property
+    def seconds(self) -> float:
+        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     @property
     def elapsed_ns(self) -> int:
@@ -227,10 +234,15 @@ class RunQueue:
     involuntary: Count
     losses: dict[str, Count]
     how: str = ""
+    turns: list[Turn] = field(default_factory=list)
     schema: int = 1
 
     def __post_init__(self) -> None:
         in_order(self.start_ns, self.end_ns)
+
+    @property
+    def seconds(self) -> float:
+        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     def checks(self) -> Iterator[Check]:
         waits = sum(wait.count for wait in self.waits.values())

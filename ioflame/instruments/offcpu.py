@@ -62,34 +62,36 @@ States of the threads that work
 
 
 def off_cpu_observer(
-    children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None
-) -> CoreObserver:
+    children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None,
+    turns: bool = False,
+) -> CoreObserver:  # fmt: skip
     """Stacks of a process's threads by time off the CPU: `out` is the JSON (`OffCpu`), `recording` the stacks.
 
     HostError where the CO-RE programs do not run: bpftrace 0.17 loses kernel stacks, cannot show what a wait in a futex
     is for, and knows nothing of threads that are blocked all the time.
 
-    waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
+    waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes);
+    turns: take turns
     """
     choose_backend("co-re", "offcpu")
     arguments = ["--pid", str(pid), "--recording", str(recording)]
     arguments += ["--waker"] if waker else []
     arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
     what = "eBPF on sched_switch and sched_waking: stacks by time off the CPU"
-    return CoreObserver("offcpu", what, children, arguments, out)
+    return CoreObserver("offcpu", what, children, arguments, out, turns=turns)
 
 
 def _observer(context: ObserverContext) -> Observer:
     run, pid = context.run, context.pids[0]
     if run.record.target is not None:
         run.record.target.off_cpu_pid = pid
-    return off_cpu_observer(context.children, pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
+    out, recording = run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA)
+    return off_cpu_observer(context.children, pid, out, recording, turns=context.turns)
 
 
 def _analyse(run: Run, rules: Rules) -> list[Check]:
     """Folds the recording, and accounts the wall clock of the window, the CPU profile's categories with it."""
     record = run.record
-    window = next((window for window in record.windows if window.kind == "offcpu"), None)
     off = _result(run)
     working = {thread.tid for thread in off.threads if not thread.is_idle}
     background = working - {thread.tid for thread in serving_threads(off, record)}
@@ -98,7 +100,7 @@ def _analyse(run: Run, rules: Rules) -> list[Check]:
         profile = read_profile(run.path(Files.PROFILE))
         serving = {tid for tid in profile.threads.tid if tid is not None} - background
         on_cpu = categories_of(category_file(profile.of_threads(serving), "owner"))
-    queries = window.counters.queries if window is not None else None
+    queries = record.queries_in("offcpu")
     _account(run.path(Files.OFF_CPU_DATA), off, rules.categories, on_cpu, queries, background)
     return list(off.checks())
 
@@ -246,4 +248,5 @@ INSTRUMENT = Instrument(
     profile=(Files.OFF_CPU_PROFILE, ("off-cpu", "ns")),
     by_default=True,
     one_process=True,
+    takes_turns=True,
 )

@@ -50,19 +50,20 @@ _KINDS = {1: "woken", 2: "preempted", 3: "started"}
 
 
 def run_queue_observer(
-    children: Children, pid: int, out: Path, *, map_entries: int | None = None, backend: str = "auto"
-) -> Observer:
+    children: Children, pid: int, out: Path, *, map_entries: int | None = None, backend: str = "auto",
+    turns: bool = False,
+) -> Observer:  # fmt: skip
     """Waits for a CPU of a process's threads, as JSON (`RunQueue`) in `out`. HostError where no backend works here.
 
-    map_entries: of the map of threads, CO-RE's alone (None: the program's own size)
+    map_entries: of the map of threads, CO-RE's alone (None: the program's own size); turns: take turns, where the
+    backend can
     """
     if choose_backend(backend, "runqlat", _BACKENDS) == "bpftrace":
         return _bpftrace(children, pid, out)
     arguments = ["--pid", str(pid)]
     arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
-    return CoreObserver(
-        "runqlat", "eBPF on sched_switch and sched_waking: time in the run queue", children, arguments, out
-    )
+    what = "eBPF on sched_switch and sched_waking: time in the run queue"
+    return CoreObserver("runqlat", what, children, arguments, out, turns=turns)
 
 
 def _bpftrace(children: Children, pid: int, out: Path) -> Observer:
@@ -97,7 +98,8 @@ def decode(text: str, pid: int, window: tuple[int, int]) -> RunQueue:
 
 
 def _observer(context: ObserverContext) -> Observer:
-    return run_queue_observer(context.children, context.pids[0], context.run.path(Files.RUN_QUEUE))
+    out = context.run.path(Files.RUN_QUEUE)
+    return run_queue_observer(context.children, context.pids[0], out, turns=context.turns)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,4 +140,5 @@ INSTRUMENT = Instrument(
     ),
     names=True,
     one_process=True,
+    takes_turns=True,
 )

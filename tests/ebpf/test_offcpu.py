@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from folding.offcpu import fold_off_cpu
 from ground.results.checks import Verdict
-from ground.results.off_cpu import OffStack
+from ground.results.off_cpu import OffStack, read_off_cpu, read_run_queue
 from ground.results.states import STATES
+from ioflame.instruments.offcpu import off_cpu_observer
+from ioflame.instruments.runqlat import run_queue_observer
 from tests.collectors.conftest import thread_states
 from tests.ebpf.conftest import Start
-from tests.ebpf.off_cpu_windows import adds_up, observe, observe_load, queue_of, slept_and_begun
-from tests.ebpf.windows import failed
+from tests.ebpf.off_cpu_windows import adds_up, observe, observe_load, queue_of, slept_and_begun, switches
+from tests.ebpf.windows import FEW, Standin, failed, in_turns
 from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re")]
@@ -37,6 +40,30 @@ def test_every_kind_of_wait_is_told_and_all_adds_up(start: Start, tmp_path: Path
     assert set(spinning.off_ns) <= {"preempted", "woken"}
     # At most one of the two waits for the mutex.
     assert 0 < off.states["lock"].ns <= window and off.states["io"].ns == 0
+
+
+def test_turns_are_accounted_to_the_ns_and_what_is_between_them_is_not(start: Start, tmp_path: Path) -> None:
+    process = start("sleep", "lock", "spin", "forever", "churn")
+    out, stacks = tmp_path / "off.json", tmp_path / "off.data"
+    in_turns(
+        lambda children: off_cpu_observer(children, process.pid, out, stacks, turns=True),
+        lambda: slept_and_begun(process.pid, 50, 8),
+    )
+    off = read_off_cpu(out)
+    assert len(off.turns) == 3 and (off.start_ns, off.end_ns) == (off.turns[0][0], off.turns[-1][1])
+    lasted = sum(end - start for start, end in off.turns)
+    adds_up(off)
+    # The main one, two of the lock, one each of the others have one life of all turns; those of the churn come and go.
+    lasting = [thread for thread in off.threads if thread.life_ns == lasted]
+    assert len(lasting) == 7 and not any(thread.started or thread.ended for thread in lasting)
+    assert all(thread.life_ns <= lasted for thread in off.threads)
+    still = [thread for thread in lasting if thread.voluntary == 0 and thread.ran_ns == 0]
+    assert [thread.off_ns for thread in still] == [{"sleep": lasted}] * 2
+    assert not any(off.losses[name] for name in ("lost_thread", "lost_sum", "lost_stack", "lost_end")), off.losses
+    by_state: Counter[str] = Counter()
+    for stack in fold_off_cpu(stacks, "rocksdb"):
+        by_state[stack.state] += stack.ns
+    assert by_state == {state: total.ns for state, total in off.states.items() if total.ns}
 
 
 def test_a_lock_a_condition_and_a_join_are_three_things(start: Start, tmp_path: Path) -> None:
@@ -202,6 +229,27 @@ def test_run_queue_waits_are_those_of_the_scheduler(start: Start, tmp_path: Path
     for wait in queue.waits.values():
         assert sum(count for _, _, count in wait.buckets) == wait.count
     assert queue.voluntary >= 500
+
+
+def test_run_queue_waits_are_those_of_the_turns(engine: Standin, tmp_path: Path) -> None:
+    """Of one thread that has its CPU for orders alone: the kernel's own count of its switches."""
+    out, seen = tmp_path / "queue.json", list[int]()
+
+    def load() -> None:
+        before = switches(engine.pid)
+        engine.query(f"1 {FEW}")
+        seen.append(switches(engine.pid) - before)
+
+    in_turns(lambda children: run_queue_observer(children, engine.pid, out, turns=True), load)
+    queue = read_run_queue(out)
+    assert len(queue.turns) == 3 and not failed(queue.checks())
+    # Every second load is between two turns. It is asleep before an order, and again soon after its answer.
+    within = sum(seen[1::2])
+    assert len(seen) == 7 and within <= queue.voluntary + queue.involuntary <= within + 3 * 2
+    waits = sum(wait.count for wait in queue.waits.values())
+    assert within - 3 <= waits + queue.losses["no_start"] <= within + 3 * 2
+    # No wait spans what is between two turns.
+    assert all(wait.sum_ns <= queue.seconds * 1e9 for wait in queue.waits.values())
 
 
 def test_a_full_map_of_waits_is_told(start: Start, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 //! From maps to time: what every thread of the process did between the gate's edges.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use observer::states::OffCpu as State;
 use recording::Kernel;
@@ -23,7 +24,8 @@ pub struct Window {
     pub at_close: BTreeMap<u32, Task>,
     pub threads: Vec<Thread>,
     pub ends: Vec<End>,
-    pub stacks: BTreeMap<u64, Stack>,
+    /// Of all turns.
+    pub stacks: Rc<BTreeMap<u64, Stack>>,
     pub callers: Callers,
 }
 
@@ -36,6 +38,8 @@ pub struct Life {
     /// Within the window, CLOCK_MONOTONIC.
     pub start_ns: u64,
     pub end_ns: u64,
+    /// From then to then, without what lies between turns.
+    pub lived_ns: u64,
     /// Whether it began, and whether it ended, within the window.
     pub started: bool,
     pub ended: bool,
@@ -209,7 +213,50 @@ impl Window {
                 *life.off_ns.entry(row.state.name()).or_default() += row.sum.ns;
             }
         }
+        for life in &mut lives {
+            life.lived_ns = life.end_ns - life.start_ns;
+        }
         lives.sort_by_key(|life| (life.tid, life.start_ns));
         lives
+    }
+
+    /// Whether a thread that was there when `before` closed is there at our opening.
+    fn has_still(&self, before: &Self, tid: u32) -> bool {
+        let [then, now] =
+            [before.at_close.get(&tid), self.at_open.get(&tid)].map(|task| task.map(|task| task.start_ticks));
+        then.is_some() && then == now
+    }
+}
+
+/// What each thread did in all turns together.
+pub fn of_all(turns: &[(Window, Vec<Life>)]) -> Vec<Life> {
+    let mut lives: Vec<Life> = Vec::new();
+    for (number, (window, of_turn)) in turns.iter().enumerate() {
+        for life in of_turn {
+            let before = number.checked_sub(1).map(|before| &turns[before].0);
+            let is_known = before.is_some_and(|before| !life.started && window.has_still(before, life.tid));
+            match lives.iter_mut().rev().find(|known| is_known && known.tid == life.tid) {
+                Some(known) => known.add(life),
+                None => lives.push(life.clone()),
+            }
+        }
+    }
+    lives.sort_by_key(|life| (life.tid, life.start_ns));
+    lives
+}
+
+impl Life {
+    /// What the same thread did in a later turn.
+    fn add(&mut self, later: &Self) {
+        self.comm.clone_from(&later.comm);
+        (self.end_ns, self.ended) = (later.end_ns, later.ended);
+        self.lived_ns += later.lived_ns;
+        self.ran_ns += later.ran_ns;
+        self.cpu_ns = self.cpu_ns.zip(later.cpu_ns).map(|(before, after)| before + after);
+        for (state, ns) in &later.off_ns {
+            *self.off_ns.entry(state).or_default() += ns;
+        }
+        self.voluntary += later.voluntary;
+        self.involuntary += later.involuntary;
     }
 }

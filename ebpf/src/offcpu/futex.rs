@@ -106,7 +106,7 @@ pub struct Futex {
 }
 
 /// The functions of the C library as a process has them mapped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Callers {
     functions: Vec<(Range<u64>, Use)>,
     /// The code of the library that has them.

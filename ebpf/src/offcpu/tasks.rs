@@ -17,6 +17,8 @@ pub struct Task {
     pub own_number: u32,
     pub state: u8,
     pub cpu_ns: u64,
+    /// When it began, in ticks after boot.
+    pub start_ticks: u64,
 }
 
 /// The threads that are there now, by tid; none when the process is gone.
@@ -42,7 +44,7 @@ fn task(path: &Path) -> Option<Task> {
     let cpu_ns = schedstat.split_whitespace().next()?.parse().ok()?;
     let status = fs::read(path.join("status")).ok()?;
     let own_number = parse::status(&status, "NSpid")?.split_ascii_whitespace().last()?.parse().ok()?;
-    Some(Task { comm: stat.comm, own_number, state: stat.state, cpu_ns })
+    Some(Task { comm: stat.comm, own_number, state: stat.state, cpu_ns, start_ticks: stat.start_ticks })
 }
 
 /// Where a thread is blocked, as far as /proc tells: kernel frames, leaf first, the user address it entered from, and the
