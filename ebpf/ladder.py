@@ -34,7 +34,7 @@ class LadderRequest:
     symbols: the engine's file that names its queries and where it reads; None: those of the default engine
     kind: of the queries to follow; None: the first of the engine's that is called
     query_symbol: the function that is a query, in place of the engine's; `kind` is then a name for its calls
-    return_trampolines: as of `query_arguments`
+    return_trampolines: as of `query_arguments`; turns: take turns
     """
 
     pid: int
@@ -45,6 +45,7 @@ class LadderRequest:
     kind: str | None = None
     query_symbol: str | None = None
     return_trampolines: bool = False
+    turns: bool = False
 
 
 def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Observer:
@@ -56,7 +57,8 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
     )
     if not request.reader:
         arguments.append("--no-reader")
-    return CoreObserver("ladder", f"latency ladder of one query in {request.sample}", children, arguments, out)
+    what = f"latency ladder of one query in {request.sample}"
+    return CoreObserver("ladder", what, children, arguments, out, turns=request.turns)
 
 
 def ladder_checks(ladder: Ladder, rx_lat_us: float | None = None) -> list[Check]:
@@ -187,13 +189,13 @@ def _lost(ladder: Ladder) -> Iterator[Check]:
 
 
 def _edges(ladder: Ladder) -> Iterator[Check]:
-    allowed = max(ladder.threads, _EDGE * ladder.followed)
+    allowed = max(ladder.threads * max(len(ladder.turns), 1), _EDGE * ladder.followed)
     if ladder.incomplete > allowed:
         yield Check(
             "ladder edges",
             Verdict.WARN,
             f"{ladder.incomplete:,} of {ladder.followed:,} followed queries did not end in the window",
-            "more than one for each thread: some queries' returns were not seen",
+            "more than one for each thread and edge: some queries' returns were not seen",
         )
 
 

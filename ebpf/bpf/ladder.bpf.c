@@ -27,7 +27,7 @@ int WHOLE_PROG(syscall_enter, struct pt_regs *regs, long id)
 	struct thread *thread;
 	if (with_query) {
 		thread = thread_of(task);
-		if (!thread)
+		if (!thread || is_old(thread))
 			return 0;
 		if (thread->phase == IDLE) {
 			if (thread->left && is_read(id))
@@ -176,6 +176,8 @@ int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_stru
 {
 	u32 state = state_left(ctx, prev);
 	struct thread *thread = thread_of(prev);
+	if (thread && is_old(thread))
+		thread = 0;
 	if (thread && thread->phase != IDLE)
 		left(prev, thread, preempt, state);
 	if (thread && !preempt && state) {

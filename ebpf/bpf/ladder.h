@@ -155,6 +155,7 @@ struct thread {
 	u32 other_sleeps; /* in the read call, after it slept for its request */
 	u32 held_back;    /* requests of it that were */
 	struct ending held; /* the one that it was woken by */
+	u64 turn;         /* that this is of */
 };
 
 struct flight {
@@ -185,9 +186,18 @@ __noinline int count(u32 number, u64 ns, u64 own)
 	return 0;
 }
 
+/* Each time that the programs are attached it is another one. */
+volatile u64 turn = 0;
+
+/* Whether it was left by a turn before: since then its thread was not seen. */
+static __always_inline bool is_old(struct thread *thread)
+{
+	return thread->turn != turn;
+}
+
 static __always_inline bool is_active(struct thread *thread)
 {
-	return thread->phase != IDLE;
+	return thread->phase != IDLE && !is_old(thread);
 }
 
 /* What this program took, from the point's time to now, is part of the stage that the point begins. */

@@ -10,6 +10,11 @@ static __always_inline struct thread *followed(struct task_struct *task, int sta
 	struct thread *thread = own_thread(task);
 	if (!thread)
 		return 0;
+	if (is_old(thread)) {
+		thread->phase = IDLE;
+		thread->left = thread->off_since = 0;
+		thread->turn = turn;
+	}
 	if (thread->left) {
 		count(ROW_OUTSIDE, now - thread->left, thread->own_left);
 		thread->left = 0;

@@ -9,23 +9,27 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use libbpf_rs::Link;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::cost::MissedRuns;
 use crate::histogram::read_counts;
-use crate::layout::names;
+use crate::layout::{clear, names};
 use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
 use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, begin_requests, constants, run_window, set_gate, write_result};
+use crate::session::{
+    Counting, Edges, begin_requests, constants, link_tracepoints, run_turns, set_gate, write_result,
+};
 use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
 use disk::FollowedDisk;
 use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
 pub use options::LadderOptions;
+use plan::Plan;
 use rows::Stage;
 use skeleton::types::counter as Counter;
 
@@ -44,8 +48,8 @@ struct Ladder {
     schema: u32,
     backend: &'static str,
     pid: u32,
-    start_ns: u64,
-    end_ns: u64,
+    #[serde(flatten)]
+    edges: Edges,
     sample: u32,
     /// `query` or `syscall`.
     start: &'static str,
@@ -89,8 +93,12 @@ struct ClassParts {
 
 struct LadderCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::LadderSkel<'obj>,
+    process: &'a Process,
+    plan: Option<&'a Plan>,
+    links: Vec<Link>,
     opened: Disks,
-    closed: Disks,
+    /// At both edges of each turn.
+    disks: Vec<(Disks, Disks)>,
     missed: MissedRuns,
     life: Life<'a>,
 }
@@ -103,9 +111,33 @@ impl Counting for LadderCounter<'_, '_> {
         }
         set_gate!(self.skeleton, i32::from(open));
         if !open {
-            self.closed = disks();
+            self.disks.push((std::mem::take(&mut self.opened), disks()));
+            self.missed.close(self.skeleton.object());
             self.life.close();
         }
+    }
+
+    fn link(&mut self) -> Result<(), Failure> {
+        let first = self.disks.is_empty();
+        if !first && self.process.has_ended() {
+            // Its number may be another's by now.
+            return Ok(());
+        }
+        clear(&self.skeleton.maps.flights);
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            bss.turn += 1;
+        }
+        self.links = link_tracepoints(self.skeleton.object())?;
+        if let Some(plan) = self.plan {
+            self.links.extend(plan.attach(self.skeleton, self.process.pid())?);
+        }
+        self.life.probed_again();
+        if first { self.process.must_be_alive() } else { Ok(()) }
+    }
+
+    fn unlink(&mut self) -> Result<(), Failure> {
+        self.links.clear();
+        Ok(())
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
@@ -152,23 +184,20 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         uprobes::watch!(open, plan.way, &plan.query, names);
     }
     let mut skeleton = needs::load("ladder", open, skeleton::OBJECT)?;
-    skeleton.attach().or_refused()?;
-    let _links = match &plan {
-        Some(plan) => plan.attach(&mut skeleton, options.pid)?,
-        None => Vec::new(),
-    };
-    process.must_be_alive()?;
     let mut counter = LadderCounter {
         skeleton: &mut skeleton,
+        process: &process,
+        plan: plan.as_ref(),
+        links: Vec::new(),
         opened: Disks::new(),
-        closed: Disks::new(),
+        disks: Vec::new(),
         missed: MissedRuns::default(),
         life: Life::new(&process, plan.is_some()),
     };
-    let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
+    let edges = run_turns(&options.window, &options.turns, EACH_LOOK, &mut counter)?;
     let ended = counter.life.ended();
-    let missed = counter.missed.until_now(counter.skeleton.object())?;
-    let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
+    let missed = counter.missed.of_turns();
+    let device = disk::device(counter.skeleton, &counter.disks)?;
     let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let rows = rows::read(&skeleton)?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
@@ -178,8 +207,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         schema: crate::SCHEMA,
         backend: "co-re",
         pid: options.pid,
-        start_ns,
-        end_ns,
+        edges,
         sample: options.sample,
         start: if plan.is_some() { "query" } else { "syscall" },
         notes,

@@ -29,6 +29,11 @@ impl<'a> Life<'a> {
         Self { process, probed: probed.then(Instant::now), ended: Ended::default() }
     }
 
+    /// Its functions are probed again.
+    pub fn probed_again(&mut self) {
+        self.probed = self.probed.map(|_| Instant::now());
+    }
+
     /// Every so often while the window is open.
     pub fn look(&mut self) {
         let soon = || self.probed.and_then(|probed| self.process.ended_soon(probed));

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ground.results.histogram import Histogram
 from ground.results.probes import ProbedFunction, Trap
-from ground.results.ranges import Amount, Count, in_order
+from ground.results.ranges import Amount, Count, Turn, in_order, seconds_within
 from ground.system.atomic_files import read_json
 
 
@@ -166,6 +166,7 @@ class Ladder:
     classes:   what followed queries turned out to be
     ended_soon_s: after its functions were probed, where the process ended within 2 s of that
     kind:      of its queries: get, multiget, seek ...; `read` where it starts at the read call
+    turns:     from when to when it was watched, where in turns
     several, foreign: where threads were in queries of these classes; None where there was none
     reader_calls: of the file reader, by followed queries; None in files of before it was counted
     outside_reads: read calls in `outside`, such as those of an iterator's Next
@@ -203,6 +204,7 @@ class Ladder:
     outside_reads: Count = 0
     without_cpu_ns: Count = 0
     run_queue_ns: Count = 0
+    turns: list[Turn] = field(default_factory=list)
     schema: int = 1
 
     def __post_init__(self) -> None:
@@ -210,7 +212,7 @@ class Ladder:
 
     @property
     def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
+        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     @property
     def with_parts(self) -> list[tuple[Rung, QueryParts]]:

@@ -71,7 +71,7 @@ def latency_of_client(run: Run | None) -> float | None:
 
 
 def _observer(context: ObserverContext) -> Observer:
-    request = LadderRequest(context.pids[0], context.ladder_sample, symbols=context.symbols)
+    request = LadderRequest(context.pids[0], context.ladder_sample, symbols=context.symbols, turns=context.turns)
     return ladder_observer(request, context.children, context.run.path(Files.LADDER))
 
 
@@ -148,4 +148,5 @@ INSTRUMENT = Instrument(
     names=True,
     one_process=True,
     not_writing=_NOT_WRITING,
+    takes_turns=True,
 )

@@ -72,6 +72,39 @@ def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -
     assert read_ladder(out) == ladder and "memtable or block cache" in printed(ladder)
 
 
+def test_queries_of_all_turns_are_one_ladder(engine: Standin, tmp_path: Path) -> None:
+    out, orders = tmp_path / "ladder.json", [f"1 {FEW}", f"0 {FEW}", f"2 {FEW}"]
+    disk, read = ProcessProbe(engine.pid, device_of(engine.data)), list[int]()
+
+    def load() -> None:
+        before = disk.snapshot()
+        engine.orders(*orders)()
+        read.append(delta(before, disk.snapshot(), None).process_read_bytes)
+
+    engine.order("go")  # so that it is seen which function is called
+    with Children() as children:
+        observer = ladder_observer(LadderRequest(engine.pid, 1, turns=True), children, out)
+        observer.attach()
+        engine.query("stop")
+        for _ in range(3):
+            load()
+            observer.open()
+            load()
+            observer.close()
+        load()
+        observer.detach()
+    ladder = read_ladder(out)
+    assert len(ladder.turns) == 3 and len(set(read)) == 1
+    assert (ladder.start, ladder.threads, ladder.incomplete) == ("query", 1, 0)
+    assert ladder.queries == ladder.followed == 3 * 3 * FEW
+    assert ladder.of_class("no_read").count == ladder.of_class("several").count == on_device(ladder) == 3 * FEW
+    # From one query to the next one of the same turn: in all but the last of each.
+    assert ladder.outside.count == ladder.queries - 3
+    assert ladder.outside.sum_ns + sum(rung.sum_ns for rung in ladder.classes) < ladder.seconds * 1e9
+    assert {name for name, n in ladder.losses.items() if n} <= {"missed_in", "requeued"}
+    assert checked(ladder, "sum").verdict is checked(ladder, "queries").verdict is Verdict.OK
+
+
 @pytest.mark.needs("bpftool")
 def test_a_lost_request_is_no_answer_to_whether_its_thread_slept(engine: Standin, tmp_path: Path) -> None:
     out, orders = tmp_path / "ladder.json", tmp_path / "orders"

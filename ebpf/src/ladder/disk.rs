@@ -18,12 +18,8 @@ pub struct FollowedDisk {
     read_ms: u64,
 }
 
-/// The disk of most followed reads, with what it counted between two looks; None where that is not known.
-pub fn device(
-    skeleton: &LadderSkel,
-    opened: &Disks,
-    closed: &Disks,
-) -> Result<Option<FollowedDisk>, Failure> {
+/// The disk of most followed reads, with what it counted between two looks each; None where that is not known.
+pub fn device(skeleton: &LadderSkel, turns: &[(Disks, Disks)]) -> Result<Option<FollowedDisk>, Failure> {
     let mut most: Option<(u64, u64)> = None;
     for (number, values) in entries_of_cpus::<u64, u64>(&skeleton.maps.devices)? {
         let followed = values.iter().sum();
@@ -33,16 +29,15 @@ pub fn device(
     }
     let Some((number, followed)) = most else { return Ok(None) };
     let (major, minor) = ((number >> 32) as u32, number as u32);
-    let (Some(before), Some(after)) = (opened.get(&(major, minor)), closed.get(&(major, minor))) else {
-        return Ok(None);
-    };
-    let read = after.1.read.since(before.1.read);
-    Ok(Some(FollowedDisk {
-        major,
-        minor,
-        name: after.0.clone(),
-        followed,
-        reads: read.requests,
-        read_ms: read.ms,
-    }))
+    let mut disk = FollowedDisk { major, minor, name: String::new(), followed, reads: 0, read_ms: 0 };
+    for (opened, closed) in turns {
+        let (Some(before), Some(after)) = (opened.get(&(major, minor)), closed.get(&(major, minor))) else {
+            return Ok(None);
+        };
+        let read = after.1.read.since(before.1.read);
+        disk.name.clone_from(&after.0);
+        disk.reads += read.requests;
+        disk.read_ms += read.ms;
+    }
+    Ok(Some(disk))
 }

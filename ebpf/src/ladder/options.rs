@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::queries::QueryOptions;
-use crate::session::WindowOptions;
+use crate::session::{TurnOptions, WindowOptions};
 use crate::uprobes::ReturnOptions;
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -34,6 +34,8 @@ pub struct LadderOptions {
     pub returns: ReturnOptions,
     #[command(flatten)]
     pub queries: QueryOptions,
+    #[command(flatten)]
+    pub turns: TurnOptions,
     #[command(flatten)]
     pub window: WindowOptions,
 }
