@@ -11,7 +11,7 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -89,17 +89,19 @@ class Sampling:
     """A sampler on one process (an Observer): its stacks and `pmp.json` are in `directory` once it is detached."""
 
     kind = "pmp"
-    takes_turns = False
 
-    def __init__(self, children: Children, plan: PmpPlan, pid: int, directory: Path) -> None:
+    def __init__(self, children: Children, plan: PmpPlan, pid: int, directory: Path, *, turns: bool = False) -> None:
+        """turns: take turns, where the sampler can"""
         sampler = sampler_named(plan.sampler)
         self.what = sampler.describe(plan)
         self._children, self._directory, self._pid = children, directory, pid
-        self._argv = sampler.command(plan, pid, directory)
+        self.takes_turns = turns and sampler.name == StackSampler.name
+        self._argv = [*sampler.command(plan, pid, directory), *["--turns"] * self.takes_turns]
         self._name = f"pmp {sampler.name}"
         self._program: ControlledProgram | None = None
         self._opened: Moment | None = None
-        self._closed: Moment | None = None
+        # At both edges of each turn.
+        self._turns: list[tuple[Moment, Moment]] = []
 
     def attach(self) -> None:
         """Starts the sampler; no thread is stopped yet (gdb: but for its trial)."""
@@ -122,22 +124,22 @@ class Sampling:
 
     def close(self) -> None:
         """Ends sampling; returns once the sampler has said so: no thread is held by it any more."""
-        assert self._program is not None
+        assert self._program is not None and self._opened is not None
         self._program.close()
-        self._closed = moment(self._process)
+        self._turns.append((self._opened, moment(self._process)))
 
     def detach(self) -> None:
         """Waits until the sampler's files are whole, and writes `pmp.json`. Raises what the sampler failed with."""
         if self._program is None or not self._program.finish():
             return
         found = self._raw()
-        if self._opened and self._closed:
-            lasting = self._opened.switches.keys() & self._closed.switches.keys()
+        if self._turns:
+            lasting = set.intersection(*(set(one.switches) for turn in self._turns for one in turn))
             samples = {thread.tid: thread.samples for thread in found.threads}
             seen = [samples[tid] for tid in lasting if tid in samples]
             found = replace(
                 found,
-                activity=between(self._opened, self._closed),
+                activity=activity(self._turns),
                 reached_hz=sum(seen) / len(lasting) / found.seconds if lasting and found.seconds else None,
                 unseen=len(lasting) - len(seen),
             )
@@ -176,27 +178,30 @@ def moment(process: HeldProcess) -> Moment:
     return Moment(time.monotonic(), of_threads, user, system, host_times())
 
 
-def between(before: Moment, after: Moment) -> Activity:
-    """What happened from one moment to the other. Threads that ended in between are counted until `before` only."""
-    seconds = max(after.at - before.at, 1e-9)
+def activity(turns: Sequence[tuple[Moment, Moment]]) -> Activity:
+    """What happened between the moments of each turn. Threads that ended in it are counted until its first only."""
+    seconds = max(sum(after.at - before.at for before, after in turns), 1e-9)
     gained = [
         (now[0] - then[0], now[1] - then[1])
+        for before, after in turns
         for tid, now in after.switches.items()
         for then in (before.switches.get(tid, (0, 0)),)
     ]
     voluntary = sum(own for own, _ in gained)
-    host = host_gained(before.host, after.host)
-    ticks = host.ticks or 1
+    user = sum(max(after.user_ticks - before.user_ticks, 0) for before, after in turns)
+    system = sum(max(after.system_ticks - before.system_ticks, 0) for before, after in turns)
+    hosts = [host_gained(before.host, after.host) for before, after in turns]
+    ticks = sum(host.ticks for host in hosts) or 1
     hz = os.sysconf("SC_CLK_TCK")
     return Activity(
         seconds=seconds,
         switches=voluntary + sum(forced for _, forced in gained),
         voluntary_switches=voluntary,
-        user_cpus=max(after.user_ticks - before.user_ticks, 0) / hz / seconds,
-        system_cpus=max(after.system_ticks - before.system_ticks, 0) / hz / seconds,
-        host_switches=host.switches,
-        host_user=host.user / ticks,
-        host_system=host.system / ticks,
+        user_cpus=user / hz / seconds,
+        system_cpus=system / hz / seconds,
+        host_switches=sum(host.switches for host in hosts),
+        host_user=sum(host.user for host in hosts) / ticks,
+        host_system=sum(host.system for host in hosts) / ticks,
     )
 
 

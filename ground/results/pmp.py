@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ground.errors import MeasurementError
 from ground.results.files import Files
-from ground.results.ranges import Amount, Count, OrNone, in_order
+from ground.results.ranges import Amount, Count, OrNone, Turn, in_order, seconds_within
 from ground.system.atomic_files import read_json, write_json
 
 _T = TypeVar("_T", "Pmp", "Locks")
@@ -109,7 +109,8 @@ class Pmp:
 
     sampler:   which implementation (`stacksampler`, `gdb`)
     callgraph: how callers were found (`dwarf`, `fp`, or `gdb`)
-    start_ns, end_ns: CLOCK_MONOTONIC; end: why it ended (`time`, `signal`, `closed`, `target ended`)
+    start_ns, end_ns: CLOCK_MONOTONIC; turns: those within, where it took turns
+    end:       why it ended (`time`, `signal`, `closed`, `target ended`)
     rounds, late_rounds: looks at all threads; those left out because the one before lasted too long
     held:      from the last look that saw no thread stopped until the thread was resumed: at least as long as it was
                stopped, stops that were not asked for included
@@ -147,6 +148,7 @@ class Pmp:
     activity: Activity | None = None
     reached_hz: Amount | None = None
     unseen: Count | None = None
+    turns: list[Turn] = field(default_factory=list)
 
     @property
     def rate_words(self) -> str:
@@ -168,7 +170,7 @@ class Pmp:
 
     @property
     def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
+        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     @property
     def cut_short(self) -> str:

@@ -27,7 +27,7 @@ from workloads.registry import Rules
 
 
 def _observer(context: ObserverContext) -> Observer:
-    return Sampling(context.children, PmpPlan(), context.pids[0], context.run.directory)
+    return Sampling(context.children, PmpPlan(), context.pids[0], context.run.directory, turns=context.turns)
 
 
 def analyse(directory: Path, rules: Rules) -> tuple[Pmp, Locks]:
@@ -95,4 +95,5 @@ INSTRUMENT = Instrument(
     one_process=True,
     holds=True,
     ends_itself=True,
+    takes_turns=True,
 )

@@ -19,7 +19,7 @@ from collectors.counters import ProcessProbe, Snapshot, device_of
 from collectors.gdb_stacks import frame_name, stacks_by_thread
 from collectors.mapped_files import MappedFiles
 from collectors.perf import Plan, core_kinds, plan_recording, with_dwarf
-from collectors.pmp import Moment, between, moment
+from collectors.pmp import Moment, activity, moment
 from collectors.pmp_gdb import Gdb, gdb_argv
 from collectors.pmp_plan import PmpPlan
 from collectors.stack_pages import touch_stacks
@@ -39,17 +39,21 @@ BEFORE = Moment(100.0, {1: (10, 5), 2: (7, 7)}, 2 * HZ, HZ, HostTimes(1000, 100,
 def test_what_happened_between_two_moments_is_a_rate_of_their_time() -> None:
     host = HostTimes(1500, user=180, system=90, idle=880, iowait=50, steal=0)
     after = Moment(102.0, {1: (14, 6), 3: (2, 1)}, 5 * HZ, 2 * HZ, host)
-    found = between(BEFORE, after)
+    found = activity([(BEFORE, after)])
     # Thread 2 has ended; thread 3 is new, so all of its switches are.
     assert (found.seconds, found.switches, found.voluntary_switches) == (2.0, 8, 6)
     assert (found.user_cpus, found.system_cpus, found.host_switches) == (1.5, 0.5, 500)
     # Of 200 ticks, 80 and 40.
     assert (found.host_user, found.host_system) == (0.4, 0.2)
+    # Of two turns the sums, whatever was between them.
+    later = [replace(one, at=one.at + 50, user_ticks=one.user_ticks + 9 * HZ) for one in (BEFORE, after)]
+    both = activity([(BEFORE, after), (later[0], later[1])])
+    assert (both.seconds, both.switches, both.user_cpus, both.host_user) == (4.0, 16, 1.5, 0.4)
 
 
 def test_counters_of_a_process_that_is_gone_are_no_less_than_nothing() -> None:
     gone = replace(BEFORE, at=101.0, switches={}, user_ticks=0, system_ticks=0)
-    found = between(BEFORE, gone)
+    found = activity([(BEFORE, gone)])
     assert (found.switches, found.user_cpus, found.system_cpus, found.host_user) == (0, 0.0, 0.0, 0.0)
 
 
@@ -61,7 +65,7 @@ def test_switches_are_those_of_the_threads_of_the_process() -> None:
     for _ in range(3):
         waited.wait(0.001)
     after = moment(process)
-    assert between(before, after).voluntary_switches >= 3 and after.at > before.at
+    assert activity([(before, after)]).voluntary_switches >= 3 and after.at > before.at
 
 
 def test_gdbs_text_is_read_whatever_stands_in_it() -> None:

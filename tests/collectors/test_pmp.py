@@ -94,6 +94,31 @@ def refused(plan: PmpPlan, pid: int, place: Path, words: str) -> str:
     return caught.value.mend
 
 
+def test_samples_of_turns_have_the_weight_of_turns(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("mixed")
+    lines = tmp_path / Files.PMP_SAMPLES
+    with Children() as children:
+        sampling = Sampling(children, PmpPlan(hz=50), target.pid, tmp_path, turns=True)
+        with attached(sampling, Reporter(quiet=True)):
+            for turn in range(3):
+                sampling.open()
+                until(lambda: lines.stat().st_size >= (turn + 1) << 14)  # noqa: B023
+                sampling.close()
+                assert not {"t", "T"} & set(thread_states(target.pid).values())
+    pmp = read_pmp(tmp_path)
+    assert len(pmp.turns) == 3 and (pmp.start_ns, pmp.end_ns) == (pmp.turns[0][0], pmp.turns[-1][1])
+    samples = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert len(samples) == pmp.samples and sum(one["weight_ns"] for one in samples) == pmp.weight_ns
+    for start, end in pmp.turns:
+        of_turn = [one for one in samples if start <= one["t_ns"] <= end]
+        for tid in {one["tid"] for one in of_turn}:
+            # From the turn's beginning to the thread's last sample in it, and none of the time before.
+            own = [one for one in of_turn if one["tid"] == tid]
+            assert sum(one["weight_ns"] for one in own) == own[-1]["t_ns"] - start
+    assert all(any(start <= one["t_ns"] <= end for start, end in pmp.turns) for one in samples)
+    assert pmp.activity is not None and pmp.activity.seconds >= pmp.seconds and pmp.unseen == 0
+
+
 def test_a_failure_has_the_samplers_own_words(tmp_path: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()

@@ -89,6 +89,9 @@ struct Args {
     /// Take `open` and `close` from one file descriptor and answer on another
     #[arg(long, value_name = "IN,OUT")]
     control: Option<Pipes>,
+    /// Be opened and closed again and again
+    #[arg(long, requires = "control")]
+    turns: bool,
 }
 
 /// What may wait to be written; beyond it rounds are late.
@@ -124,23 +127,24 @@ fn run(args: &Args) -> Result<(), Failure> {
     let recording = Recording::create(create(&args.output)?, pid, &[EVENT], registers, &kernel, begun)
         .map_err(|error| unwritable(&args.output, &error))?;
     let mut output = Output::new(recording, lines, begun)?;
-    let plan =
-        Plan { hz: args.hz, seconds: args.seconds, callgraph: args.callgraph, stack_bytes: args.stack_bytes };
+    let plan = Plan {
+        hz: args.hz,
+        seconds: args.seconds,
+        callgraph: args.callgraph,
+        stack_bytes: args.stack_bytes,
+        turns: args.turns,
+    };
     let cpu_before = clock::cpu_ns();
-    // Sampling has a thread of its own: it must not wait for a disk while a thread of the target is stopped, and when
-    // it ends, the kernel releases the threads that have not stopped yet.
+    // Who samples must not wait for a disk while a thread of the target is stopped.
     let (sender, rounds) = mpsc::sync_channel(ROUNDS_AHEAD);
     let sampler = Sampler::new(&plan, &mut target, tracer, sender);
-    let (ahead, sampled) = std::thread::scope(|scope| {
-        let sampling = std::thread::Builder::new()
-            .spawn_scoped(scope, || (put_ahead(), sampler.run()))
-            .map_err(|error| Failure::host(format!("the system starts no thread to sample in: {error}")))?;
+    let outcome = std::thread::scope(|scope| {
+        let sampling = sampler::spawn(scope, || sampler.run())?;
         for round in rounds {
             output.round(&round, &kernel)?;
         }
-        Ok::<_, Failure>(sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        sampler::join(sampling)
     })?;
-    let outcome = sampled?;
     let cpu_ns = clock::cpu_ns() - cpu_before;
     let (states, total) = (output.states.clone(), output.total);
     let (threads, places) = output.finish(&kernel)?;
@@ -148,7 +152,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     if !kernel.known() {
         notes.push("kernel addresses are hidden (kernel.kptr_restrict): no kernel frames".to_owned());
     }
-    if !ahead {
+    if !outcome.ahead {
         notes.push("no real-time priority (needs root): on a busy host stops last longer".to_owned());
     }
     if outcome.lacking.left_alone > 0 {
@@ -217,12 +221,4 @@ fn create(path: &Path) -> Result<File, Failure> {
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("{} cannot be opened: {error}", path.display()))
-}
-
-/// Lets this thread run before the target's when it wakes up, because while it waits for a CPU one of them is stopped.
-/// It sleeps nearly always, and never runs for longer than a round.
-fn put_ahead() -> bool {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the call reads one structure, which lives on our stack; nix and std have no call for it.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }

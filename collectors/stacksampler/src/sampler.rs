@@ -14,8 +14,10 @@ use observer::clock;
 use observer::control::End;
 use recording::{Mapping, Modules};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -48,6 +50,7 @@ pub struct Plan {
     pub seconds: Option<f64>,
     pub callgraph: Callgraph,
     pub stack_bytes: usize,
+    pub turns: bool,
 }
 
 /// A thread's last sample.
@@ -71,6 +74,8 @@ pub struct Sampler<'a> {
     /// Where the next stack goes. Made before a thread stops: who writes, and has no priority, may be in the allocator.
     buffer: Vec<u8>,
     unknown_code: bool,
+    /// When the turn began.
+    begun: u64,
     outcome: Outcome,
 }
 
@@ -89,6 +94,7 @@ impl<'a> Sampler<'a> {
             rounds,
             buffer: vec![0; plan.callgraph.reads_at_most(plan.stack_bytes)],
             unknown_code: false,
+            begun: 0,
             outcome: Outcome::default(),
         }
     }
@@ -96,10 +102,38 @@ impl<'a> Sampler<'a> {
     /// Samples until the time is over, a signal or an order comes, or the target ends.
     pub fn run(mut self) -> Result<Outcome, Failure> {
         self.read_maps();
-        self.tracer.ready()?;
+        self.tracer.control.ready()?;
+        loop {
+            // Each turn has a thread of its own: when that ends, the kernel releases the threads of the target that
+            // have not stopped yet.
+            let (turn, tid) = std::thread::scope(|scope| {
+                join(spawn(scope, || {
+                    self.outcome.ahead = put_ahead();
+                    Ok((self.turn(), nix::unistd::gettid()))
+                })?)
+            })?;
+            // The end of a thread is said before what it traced is released, and this is after.
+            while Path::new(&format!("/proc/self/task/{tid}")).exists() {
+                std::thread::sleep(PATIENCE / 40);
+            }
+            turn?;
+            self.tracer.control.closed(self.outcome.end_ns);
+            if !self.plan.turns || !self.tracer.control.again() {
+                return Ok(self.outcome);
+            }
+        }
+    }
+
+    /// Samples from now on; nothing of what was before counts.
+    fn turn(&mut self) -> Result<(), Failure> {
+        self.tracer.sample_here();
+        self.last.clear();
         let start = clock::now_ns();
         self.tracer.control.opened(start);
-        self.outcome.start_ns = start;
+        self.begun = start;
+        if self.outcome.start_ns == 0 {
+            self.outcome.start_ns = start;
+        }
         let interval = 1e9 / self.plan.hz;
         let end = self.plan.seconds.map_or(u64::MAX, |seconds| start + (seconds * 1e9) as u64);
         let mut jitter = Jitter(start | 1);
@@ -130,14 +164,15 @@ impl<'a> Sampler<'a> {
             slot = slots_begun.max(slot + 1);
         };
         self.outcome.end_ns = clock::now_ns();
-        self.tracer.control.closed(self.outcome.end_ns);
+        if self.plan.turns {
+            self.outcome.turns.push((start, self.outcome.end_ns));
+        }
         for asked in std::mem::take(&mut self.asked).into_values() {
             let before = self.taken.len();
             self.taken.extend(asked.unstopped());
             self.outcome.lacking.did_not_stop += (self.taken.len() - before) as u64;
         }
-        self.hand_over(self.outcome.end_ns)?;
-        Ok(self.outcome)
+        self.hand_over(self.outcome.end_ns)
     }
 
     /// Sees to threads that stop late, until then.
@@ -193,7 +228,7 @@ impl<'a> Sampler<'a> {
     fn sample(&mut self, thread: Pid, started: u64) -> bool {
         let Some(look) = self.target.look(thread) else { return false };
         let time = clock::now_ns();
-        let born = || clock::of_boot_ticks(look.stat.start_ticks).max(self.outcome.start_ns).min(started);
+        let born = || clock::of_boot_ticks(look.stat.start_ticks).max(self.begun).min(started);
         let period = time.saturating_sub(self.last.get(&thread).map_or_else(born, |last| last.time));
         if let Some(asked) = self.asked.get_mut(&thread) {
             self.last.entry(thread).or_default().time = time;
@@ -330,6 +365,29 @@ impl<'a> Sampler<'a> {
         let Some(maps) = self.target.maps() else { return };
         self.mappings.extend(self.modules.update(self.target.holder(), &maps));
     }
+}
+
+/// Lets this thread run before the target's when it wakes up, because while it waits for a CPU one of them is stopped.
+/// It sleeps nearly always, and never runs for longer than a round.
+fn put_ahead() -> bool {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the call reads one structure, which lives on our stack; nix and std have no call for it.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
+}
+
+/// A thread for `work`, which may use what outlives the scope.
+pub fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, Failure> {
+    Builder::new()
+        .spawn_scoped(scope, work)
+        .map_err(|error| Failure::host(format!("the system starts no thread to sample in: {error}")))
+}
+
+/// What it came to.
+pub fn join<T>(thread: ScopedJoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Numbers from 0.25 to 0.75 (xorshift): enough to leave step with any clock.

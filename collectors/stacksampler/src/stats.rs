@@ -101,6 +101,9 @@ pub struct Outcome {
     /// CLOCK_MONOTONIC
     pub start_ns: u64,
     pub end_ns: u64,
+    /// Each from its beginning to its end, where it took turns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<(u64, u64)>,
     /// `time`, `signal`, `closed`, `target ended`
     pub end: &'static str,
     pub rounds: u64,
@@ -115,6 +118,9 @@ pub struct Outcome {
     #[serde(serialize_with = "summarised")]
     pub stop: Durations,
     pub lacking: Lacking,
+    /// Whether it ran before the target's threads.
+    #[serde(skip)]
+    pub ahead: bool,
 }
 
 fn summarised<S: Serializer>(durations: &Durations, serializer: S) -> Result<S::Ok, S::Error> {

@@ -54,10 +54,9 @@ impl Tracer {
         Ok(Self { control: Control::new(pipes)?, nobody_stood_ns: 0, schedstat: None })
     }
 
-    /// Waits for the order to begin, where orders are given. Whoever calls it samples.
-    pub fn ready(&mut self) -> Result<(), Failure> {
+    /// Whoever calls it samples.
+    pub fn sample_here(&mut self) {
         self.schedstat = File::open("/proc/thread-self/schedstat").ok();
-        self.control.ready()
     }
 
     /// Takes the thread without stopping it.
