@@ -59,7 +59,7 @@ def samples() -> JobSamples:
         (place(20), DELETING): {"install": 20 * MS},
     }
     counts = {place(4): 200, place(2): 70, place(20): 900}
-    window = (3 * 10**9, 11 * 10**9)
+    window = [(3 * 10**9, 11 * 10**9)]
     return JobSamples(
         window, {"merge": "Merging", "checksum": "Checksums", "install": "Installing"}, weights, counts, 9, range(14)
     )

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use libbpf_rs::{Link, MapCore};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore};
 use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost, missed_events};
@@ -18,7 +18,8 @@ use crate::layout::{clear, entries_of_cpus, names, plain};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{
-    Counting, Edges, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, set_gate, write_result,
+    Counting, Edges, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, set_gate,
+    write_result,
 };
 use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use observer::Failure;
@@ -141,8 +142,7 @@ impl Counting for IolatCounter<'_, '_> {
         clear(&self.skeleton.maps.flights);
         self.links = link_tracepoints(self.skeleton.object())?;
         let maps = &self.skeleton.maps;
-        let enter =
-            |started: &[(u32, u64)]| self.targets.enter(&maps.targets, &maps.target_groups, started);
+        let enter = |started: &[(u32, u64)]| self.targets.enter(&maps.targets, &maps.target_groups, started);
         let first = self.accounting.is_none();
         if first {
             enter(&self.started)?;

@@ -379,6 +379,16 @@ class RunRecord:
         """What was asked for by name and did not watch."""
         return [one for one in self.unobserved if one.asked]
 
+    def of_kind(self, kind: str) -> list[Window]:
+        """All windows of that kind, or turns."""
+        return [window for window in self.windows if window.kind == kind]
+
+    def queries_in(self, kind: str) -> float | None:
+        """Finished in all of them; None where there is none, or of one it is not known."""
+        counted = [window.counters.queries for window in self.of_kind(kind)]
+        known = [queries for queries in counted if queries is not None]
+        return sum(known) if counted and len(known) == len(counted) else None
+
     @property
     def build(self) -> str:
         """The engine and its version; of a target in which no engine is known, the program."""

@@ -35,13 +35,13 @@ _DISCARD = "discard"
 
 @dataclass(frozen=True)
 class JobSamples:
-    """Samples by job and part of it. window: of perf, CLOCK_MONOTONIC ns
+    """Samples by job and part of it. windows: of perf, CLOCK_MONOTONIC ns
 
     weights: ns by place of the job, part, category; samples: by place of the job, of the job itself
     elsewhere_ns: of the jobs' threads, outside every job; told: places of the jobs whose thread is known
     """
 
-    window: tuple[int, int]
+    windows: Sequence[tuple[int, int]]
     labels: Mapping[str, str]
     weights: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     samples: Mapping[int, int] = field(default_factory=dict)
@@ -142,7 +142,7 @@ def job_rows(jobs: Sequence[Job]) -> Iterator[JobRow]:
 def _cpu(recorded: RunJobs, sampled: JobSamples) -> Iterator[JobCpu]:
     groups: dict[tuple[str, int | None], list[int]] = defaultdict(list)
     for place, job in enumerate(recorded.found.jobs):
-        if place in sampled.told and is_whole(recorded, job, sampled.window):
+        if place in sampled.told and is_whole(recorded, job, sampled.windows):
             groups[job.kind, job.level].append(place)
     for kind, level in sorted(groups, key=lambda one: job_order(*one)):
         places = groups[kind, level]
@@ -161,11 +161,12 @@ def _cpu(recorded: RunJobs, sampled: JobSamples) -> Iterator[JobCpu]:
         )  # fmt: skip
 
 
-def is_whole(recorded: RunJobs, job: Job, window: tuple[int, int]) -> bool:
-    """Whether a job began and ended within a window, CLOCK_MONOTONIC ns, and the log has its CPU."""
+def is_whole(recorded: RunJobs, job: Job, windows: Sequence[tuple[int, int]]) -> bool:
+    """Whether a job began and ended within one of the windows, CLOCK_MONOTONIC ns, and the log has its CPU."""
     if job.end is None or job.cpu_us is None:
         return False
-    return window[0] <= recorded.monotonic_ns(job.begin) and recorded.monotonic_ns(job.end) <= window[1]
+    begin, end = recorded.monotonic_ns(job.begin), recorded.monotonic_ns(job.end)
+    return any(first <= begin and end <= last for first, last in windows)
 
 
 def _deleting_ns(sampled: JobSamples) -> int:
@@ -271,7 +272,7 @@ def job_requests(
 ) -> list[JobDevice]:
     """By kind and output level. tids: the kernel's thread ids by what the engine's log has"""
     jobs = recorded.found.jobs
-    window = (told.start_ns, told.end_ns)
+    window = [(told.start_ns, told.end_ns)]
     whole = {place for place, job in enumerate(jobs) if is_whole(recorded, job, window)}
     sums: dict[tuple[str, int | None], dict[str, int]] = {}
     for place in whole:

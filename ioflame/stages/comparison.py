@@ -309,6 +309,5 @@ def _traced_waits(directory: Path) -> Slices:
     run = open_run(directory)
     off = read_off_cpu(run.path(Files.OFF_CPU))
     serving = serving_threads(off, run.record)
-    window = next(window for window in run.record.windows if window.kind == "offcpu")
-    queries = window.counters.queries or 0.0
+    queries = run.record.queries_in("offcpu") or 0.0
     return [{"queries": queries, **{state: sum(one.off_ns.get(state, 0) for one in serving) / 1e3 for state in STATES}}]

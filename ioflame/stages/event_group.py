@@ -29,8 +29,7 @@ def analyse_group(run: Run, facts: ProfileFacts, stats: FoldStats, owner: Catego
         members.append(member)
         weights.append(sums)
     rows = [GroupRow(row.name, row.label, [one.get(row.name, 0) for one in weights]) for row in owner.rows]
-    window = next((window for window in run.record.windows if window.kind == "perf"), None)
-    queries = window.counters.queries if window is not None else None
+    queries = run.record.queries_in("perf")
     write_event_group(run.directory, EventGroup(owner.view, facts.scope, members, rows, queries))
     return list(group_checks(members[1:]))
 

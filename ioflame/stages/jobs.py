@@ -90,8 +90,8 @@ def _sampled(
     run: Run, recorded: RunJobs, folded: Folded, tids: Mapping[int, int], notes: list[str]
 ) -> JobSamples | None:
     """None where there are no samples by job: a note says why, unless there is no profile or no job."""
-    window = next((window for window in run.record.windows if window.kind == "perf"), None)
-    if window is None or run.record.profile is None:
+    windows = run.record.of_kind("perf")
+    if not windows or run.record.profile is None:
         return None
     if run.record.profile.unit != "ns":
         notes.append(f"samples are in {run.record.profile.unit}: CPU of jobs is by the engine's own account alone")
@@ -114,7 +114,7 @@ def _sampled(
     of_jobs = {tid for tid, *_ in intervals}
     total = sum(weight for tid, weight in _weights(folded).items() if tid in of_jobs)
     told = frozenset(group // PARTS for *_, group in intervals)
-    return _by_job(found, (window.start_ns, window.end_ns), total, told, run.directory)
+    return _by_job(found, [(one.start_ns, one.end_ns) for one in windows], total, told, run.directory)
 
 
 def _fold(run: Run, intervals: Sequence[tuple[int, int, int, int]], out: Path) -> Folded:
@@ -180,7 +180,7 @@ def _device(run: Run, recorded: RunJobs, tids: Mapping[int, int]) -> list[JobDev
 
 
 def _by_job(
-    found: Folded, window: tuple[int, int], of_threads: int, told: Collection[int], directory: Path
+    found: Folded, windows: Sequence[tuple[int, int]], of_threads: int, told: Collection[int], directory: Path
 ) -> JobSamples:
     """found: by job and part; of_threads: weight of all samples of the jobs' threads; told: of `JobSamples`"""
     table = found.views[WRITES_VIEW if WRITES_VIEW in found.views else _OWNER]
@@ -202,7 +202,7 @@ def _by_job(
             mend=shlex.join(["ioflame", "analyse", str(directory)]),
         )
     labels = {row["name"]: row["label"] for row in table.report["rows"]}
-    return JobSamples(window, labels, weights, samples, of_threads - inside, told)
+    return JobSamples(windows, labels, weights, samples, of_threads - inside, told)
 
 
 def agreement(costs: JobCosts) -> Iterator[Check]:

@@ -153,12 +153,11 @@ def of_queries(run: Run, folded: Folded) -> Folded:
 
 def _waits(run: Run) -> Waits | None:
     """The off-CPU window; None where there is none that can be read, which a check says."""
-    window = next((window for window in run.record.windows if window.kind == "offcpu"), None)
     off = read_or_none(run.path(Files.OFF_CPU), read_off_cpu)
-    if window is None or off is None:
+    if not run.record.of_kind("offcpu") or off is None:
         return None
     stacks = read_or_none(run.path(Files.OFF_CPU_PROFILE), read_profile)
-    return Waits(serving_threads(off, run.record), stacks, window.counters.queries or 0.0)
+    return Waits(serving_threads(off, run.record), stacks, run.record.queries_in("offcpu") or 0.0)
 
 
 def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Folded, dict[str, int], str, list[Check]]:

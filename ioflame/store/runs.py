@@ -161,10 +161,10 @@ def _of_run(
     for kind, (name, event) in ((one.name, one.profile) for one in INSTRUMENTS.values() if one.profile is not None):
         folded = _profile(run, name)
         if folded is not None:
-            at = next((i for i, window in enumerate(record.windows) if window.kind == kind), None)
+            places = [place for place, window in enumerate(record.windows) if window.kind == kind]
             facts = record.profile
             named = event or ((facts.event, facts.unit) if facts else None)
-            sample_rows(folded, tables, frames, event=named, window=at)
+            sample_rows(folded, tables, frames, event=named, window=places[0] if len(places) == 1 else None)
             if name == Files.PROFILE:
                 _categories(of_queries(run, folded), tables, facts.event if facts else "samples")
     if run.path(Files.WALL_CLOCK).exists():

@@ -113,7 +113,11 @@ impl Control {
     /// Answers `ready` and waits for the order to open. Measurement error where the end comes instead.
     pub fn ready(&mut self) -> Result<(), Failure> {
         self.answer("ready", clock::now_ns());
-        if self.is_ordered_to_open() { Ok(()) } else { Err(Failure::measurement("the window was never opened")) }
+        if self.is_ordered_to_open() {
+            Ok(())
+        } else {
+            Err(Failure::measurement("the window was never opened"))
+        }
     }
 
     /// Waits, of a window that is closed, for the order to open the next; false where the end comes instead.

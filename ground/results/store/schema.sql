@@ -21,7 +21,8 @@ CREATE TABLE seconds (run VARCHAR, "window" INTEGER, second INTEGER, kind VARCHA
 -- rules: hash of the names of the view's rows; event: as in `samples`
 CREATE TABLE categories (run VARCHAR, event VARCHAR, second INTEGER, "view" VARCHAR, category VARCHAR, weight BIGINT, samples BIGINT,
     rules VARCHAR);
--- weight: a sum of periods in `unit`; second: from the window's begin, NULL where it is not known; labels: JSON, sorted
+-- window: NULL where they are of several turns; weight: a sum of periods in `unit`; second: from the window's begin, or the first
+-- turn's, NULL where it is not known; labels: JSON, sorted
 CREATE TABLE samples (run VARCHAR, "window" INTEGER, second INTEGER, event VARCHAR, unit VARCHAR, pool VARCHAR, state VARCHAR,
     labels VARCHAR, stack_hi BIGINT, stack_lo BIGINT, weight BIGINT, samples BIGINT);
 -- frames of a stack: the root first
