@@ -8,6 +8,7 @@ mod asked;
 mod calls;
 mod machine;
 mod output;
+mod own_thread;
 mod sampler;
 mod stack;
 mod stats;
@@ -139,11 +140,11 @@ fn run(args: &Args) -> Result<(), Failure> {
     let (sender, rounds) = mpsc::sync_channel(ROUNDS_AHEAD);
     let sampler = Sampler::new(&plan, &mut target, tracer, sender);
     let outcome = std::thread::scope(|scope| {
-        let sampling = sampler::spawn(scope, || sampler.run())?;
+        let sampling = own_thread::spawn(scope, || sampler.run())?;
         for round in rounds {
             output.round(&round, &kernel)?;
         }
-        sampler::join(sampling)
+        sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     let cpu_ns = clock::cpu_ns() - cpu_before;
     let (states, total) = (output.states.clone(), output.total);

@@ -3,6 +3,7 @@
 use crate::asked::{Asked, Blocked, Round, Taken, User, unstopped};
 use crate::calls;
 use crate::machine;
+use crate::own_thread;
 use crate::stack::{self, Window};
 use crate::stats::Outcome;
 use crate::target::Target;
@@ -14,10 +15,8 @@ use observer::clock;
 use observer::control::End;
 use recording::{Mapping, Modules};
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -104,18 +103,10 @@ impl<'a> Sampler<'a> {
         self.read_maps();
         self.tracer.control.ready()?;
         loop {
-            // Each turn has a thread of its own: when that ends, the kernel releases the threads of the target that
-            // have not stopped yet.
-            let (turn, tid) = std::thread::scope(|scope| {
-                join(spawn(scope, || {
-                    self.outcome.ahead = put_ahead();
-                    Ok((self.turn(), nix::unistd::gettid()))
-                })?)
+            let turn = own_thread::traces(|ahead| {
+                self.outcome.ahead = ahead;
+                self.turn()
             })?;
-            // The end of a thread is said before what it traced is released, and this is after.
-            while Path::new(&format!("/proc/self/task/{tid}")).exists() {
-                std::thread::sleep(PATIENCE / 40);
-            }
             turn?;
             self.tracer.control.closed(self.outcome.end_ns);
             if !self.plan.turns || !self.tracer.control.again() {
@@ -365,29 +356,6 @@ impl<'a> Sampler<'a> {
         let Some(maps) = self.target.maps() else { return };
         self.mappings.extend(self.modules.update(self.target.holder(), &maps));
     }
-}
-
-/// Lets this thread run before the target's when it wakes up, because while it waits for a CPU one of them is stopped.
-/// It sleeps nearly always, and never runs for longer than a round.
-fn put_ahead() -> bool {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the call reads one structure, which lives on our stack; nix and std have no call for it.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
-}
-
-/// A thread for `work`, which may use what outlives the scope.
-pub fn spawn<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>, Failure> {
-    Builder::new()
-        .spawn_scoped(scope, work)
-        .map_err(|error| Failure::host(format!("the system starts no thread to sample in: {error}")))
-}
-
-/// What it came to.
-pub fn join<T>(thread: ScopedJoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Numbers from 0.25 to 0.75 (xorshift): enough to leave step with any clock.
