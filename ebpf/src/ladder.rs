@@ -21,7 +21,8 @@ use crate::needs::{self, Trial};
 use crate::queries::{FILE_CALLS, READ, READ_CALLS};
 use crate::refusal::OrRefused;
 use crate::session::{
-    Counting, Edges, begin_requests, constants, link_tracepoints, run_turns, set_gate, write_result,
+    Counting, Edges, begin_requests, constants, link_tracepoints, run_turns, set_gate, unlink_at_once,
+    write_result,
 };
 use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
@@ -136,7 +137,7 @@ impl Counting for LadderCounter<'_, '_> {
     }
 
     fn unlink(&mut self) -> Result<(), Failure> {
-        self.links.clear();
+        unlink_at_once(&mut self.links);
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{fs, io};
+use std::{fs, io, thread};
 
 use clap::Args;
 use libbpf_rs::{Link, Object, ProgramType};
@@ -176,6 +176,15 @@ pub fn link_tracepoints(object: &Object) -> Result<Vec<Link>, Failure> {
     let programs = object.progs_mut();
     let chosen = programs.filter(|one| one.autoload() && one.prog_type() == ProgramType::Tracing);
     chosen.map(|program| program.attach().or_refused()).collect()
+}
+
+/// Detaches. For each uprobe the kernel waits until no program runs any more: for all of them at the same time.
+pub fn unlink_at_once(links: &mut Vec<Link>) {
+    thread::scope(|scope| {
+        for link in links.drain(..) {
+            scope.spawn(move || drop(link));
+        }
+    });
 }
 
 /// The gate of a loaded skeleton.

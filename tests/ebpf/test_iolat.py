@@ -17,6 +17,9 @@ import pytest
 from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import IoLatency, read_io_latency
+from ground.system.observer import attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from tests.ebpf.conftest import Disk, FioCounts, disk_of, on_loop, run_fio
 from tests.ebpf.windows import in_turns, observed
 from tests.until import until
@@ -94,6 +97,21 @@ def test_turns_are_counted_and_what_is_between_them_is_not(loop: Disk, tmp_path:
     # What reads took that ended in a slice of a turn: all of them.
     read = sum(latency.row("read", owner).total.count for owner in ("process", "others"))
     assert sum(n for piece in latency.slices for _, _, n in [*piece.process, *piece.others]) == read
+
+
+def test_a_child_that_came_between_two_turns_is_known(loop: Disk, tmp_path: Path) -> None:
+    out = tmp_path / "iolat.json"
+    request = IoLatencyRequest([os.getpid()], loop.number, children=True, turns=True)
+    with Children() as children, attached(io_latency_observer(request, children, out), Reporter(quiet=True)) as one:
+        one.open()
+        one.close()
+        with subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
+            one.open()
+            run_fio(loop, "--rw=randread", "--bs=4k", f"--number_ios={_FEW}", shell=shell)
+            one.close()
+    latency = read_io_latency(out)
+    assert len(latency.turns) == 2
+    assert_whole(of_process(latency), _FEW, latency)
 
 
 _SQ_POLL = ("--ioengine=io_uring", "--sqthread_poll=1", "--iodepth=8", "--rw=randread", "--bs=4k")

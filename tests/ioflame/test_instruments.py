@@ -29,6 +29,7 @@ from tests.ioflame.asked import options
 from tests.places import ROOT
 from tests.records import run_record, window
 from tests.requests import row, told
+from tests.viz.observers import run_queue
 from viz.flame.stacks import Stack
 from workloads.registry import file_kinds, files_reader, rules_named
 from workloads.scales import Scale
@@ -62,6 +63,18 @@ def test_a_result_that_cannot_be_read_is_a_failed_check_of_its_instrument(tmp_pa
     assert [(check.name, check.verdict.value) for check in analyse_observed(run)] == [
         ("iolat", "failed"), ("runqlat", "failed"),
     ]  # fmt: skip
+
+
+def test_a_turn_that_was_not_watched_is_a_failed_check(tmp_path: Path) -> None:
+    begun = [window("runqlat", 1.0, "", begin) for begin in (100, 105, 110)]
+    run = Run.create(tmp_path, run_record(windows=[window("plain", 5.0, "", 101), *begun]))
+    # Each is open a little longer than its window.
+    turns = [(one.start_ns - 10**6, one.end_ns + 10**6) for one in begun]
+    for seen, failed in ((3, []), (2, ["2.0 of its 3.0 s were seen"])):
+        queue = replace(run_queue(), start_ns=turns[0][0], end_ns=turns[-1][1], turns=turns[:seen])
+        write_json(run.path(Files.RUN_QUEUE), queue)
+        assert queue.seconds == pytest.approx(seen * 1.002)
+        assert [one.value for one in analyse_observed(run) if one.name == "runqlat window"] == failed
 
 
 def test_requests_of_children_alone_have_no_reason_and_a_table(tmp_path: Path) -> None:

@@ -260,3 +260,63 @@ impl Life {
         self.involuntary += later.involuntary;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A turn at whose edges thread 7 was there, which began at these ticks; None: it was not.
+    fn turn(opened: u64, at_open: Option<u64>, at_close: Option<u64>) -> Window {
+        let task =
+            |start_ticks| Task { comm: Vec::new(), own_number: 7, state: b'S', cpu_ns: 0, start_ticks };
+        let there = |ticks: Option<u64>| ticks.map(|ticks| (7, task(ticks))).into_iter().collect();
+        Window {
+            pid: 7,
+            opened,
+            closed: opened + 10,
+            attached: BTreeMap::new(),
+            at_open: there(at_open),
+            at_close: there(at_close),
+            threads: Vec::new(),
+            ends: Vec::new(),
+            stacks: Rc::default(),
+            callers: Callers::default(),
+        }
+    }
+
+    fn life(start_ns: u64, end_ns: u64, started: bool) -> Life {
+        Life {
+            tid: 7,
+            start_ns,
+            end_ns,
+            lived_ns: end_ns - start_ns,
+            started,
+            cpu_ns: Some(1),
+            ..Life::default()
+        }
+    }
+
+    #[test]
+    fn a_thread_of_several_turns_has_one_life_and_another_of_its_number_its_own() {
+        let turns = [
+            (turn(100, Some(1), Some(1)), vec![life(100, 110, false)]),
+            (turn(200, Some(1), None), vec![Life { ended: true, ..life(200, 205, false) }]),
+            (turn(300, Some(2), Some(2)), vec![life(300, 310, false)]),
+            (
+                turn(400, Some(2), Some(3)),
+                vec![Life { ended: true, ..life(400, 404, false) }, life(406, 410, true)],
+            ),
+            (turn(500, Some(3), Some(3)), vec![Life { cpu_ns: None, ..life(500, 510, false) }]),
+        ];
+        let found: Vec<_> = of_all(&turns)
+            .into_iter()
+            .map(|one| (one.start_ns, one.end_ns, one.lived_ns, one.started, one.ended, one.cpu_ns))
+            .collect();
+        let expected = [
+            (100, 205, 15, false, true, Some(2)),
+            (300, 404, 14, false, true, Some(2)),
+            (406, 510, 14, true, false, None),
+        ];
+        assert_eq!(found, expected);
+    }
+}
