@@ -1,5 +1,6 @@
 //! A block device, by the numbers and the names the kernel gives it.
 
+use std::fs;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -138,6 +139,13 @@ impl Device {
             partition,
             bio_based: !disk.join("mq").exists(),
         })
+    }
+
+    /// Whether nothing that was sent to it is under way; false where that is not known.
+    pub fn is_idle(&self) -> bool {
+        let under_way = format!("/sys/dev/block/{}:{}/inflight", self.major, self.minor);
+        let under_way = fs::read_to_string(under_way).unwrap_or_default();
+        under_way.split_whitespace().eq(["0", "0"])
     }
 
     /// What /proc/diskstats says now; None where it has no line for this device.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -37,6 +37,7 @@ const SLOTS: usize = OPERATIONS.len() * OWNERS.len() * STAGES;
 const LOSSES: [&str; 6] = names!(tally[0..REQUEUED]: LOST_START LOST_KIND NO_START NO_END NEGATIVE OVERFLOW);
 const FACTS: [&str; 3] = names!(tally[6..TALLIES]: REQUEUED MERGED HELD_BACK);
 const SETTLE: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(1);
 
 #[derive(Args)]
 pub struct IolatOptions {
@@ -154,7 +155,10 @@ impl Counting for IolatCounter<'_, '_> {
             self.accounting = Some(Accounting::begin(self.skeleton.object())?);
         }
         // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
-        thread::sleep(SETTLE);
+        let linked = Instant::now();
+        while !self.device.is_idle() && linked.elapsed() < SETTLE {
+            thread::sleep(LOOK);
+        }
         Ok(())
     }
 
