@@ -10,7 +10,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collectors.attached import AttachedWindows
 from collectors.mapped_files import MappedFiles
@@ -127,7 +127,8 @@ class AttachSession:
         alone = []
         try:
             for name in names:
-                observer = INSTRUMENTS[name].observer(self._context(name, rounds.number * rounds.of(name)))
+                context = self._context(name, rounds.number * rounds.of(name))
+                observer = INSTRUMENTS[name].observer(replace(context, turns=True))
                 if not observer.takes_turns:
                     alone.append(name)
                 elif not self.windows.ended:
