@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from workloads.curves import Curve
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape
 
 # A step of no engine: fio reads the database's own files, as the engine reads them.
 BASELINE = "fio"

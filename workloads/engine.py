@@ -32,7 +32,8 @@ from workloads.build import EngineBuild
 from workloads.definitions import check_definition
 from workloads.file_kinds import files_below, joined
 from workloads.releases import Releases, read_releases
-from workloads.steps import Configuration, DatabaseShape, Step, StepParameters, flag_value
+from workloads.scales import DatabaseShape
+from workloads.steps import Configuration, Step, StepParameters, flag_value
 
 if TYPE_CHECKING:
     from workloads.libraries import Library
@@ -195,23 +196,24 @@ class Engine(abc.ABC):
         """Flags that a client of these flags does not get, each with the reason why that changes nothing."""
         return {name: why for name, why in self._definitions["optional"].items() if name not in known_flags}
 
-    def command(self, binary: Path, step: str, parameters: StepParameters) -> list[str]:
+    def command(self, build: EngineBuild, step: str, parameters: StepParameters) -> list[str]:
         """The full command line of a step or workload, of flags that the client knows.
 
-        UsageError for a flag that it does not know and that may not be left out.
+        UsageError for a flag that it does not know and that may not be left out, or a function that it does not have.
         """
+        self.refuse_lacking(build, step)
         definition = self._definition(step)
         flags = {**self._definitions["common"], **definition["flags"], **parameters.flags}
         flags |= {**self.shape_flags(parameters.sizing.shape), **parameters.sizing.shape.tree}
-        if parameters.known_flags is not None:
-            gone = self.left_out(parameters.known_flags)
+        if build.flags is not None:
+            gone = self.left_out(build.flags)
             flags = {name: value for name, value in flags.items() if name not in gone}
-            self._refuse_unknown(binary, step, flags, parameters.known_flags)
+            self._refuse_unknown(build.path, step, flags, build.flags)
         values = self.placeholders(parameters)
         return [
-            str(binary),
+            str(build.path),
             *([f"--engine={self.name}"] if self.by_our_client else []),
-            *([f"--library={parameters.library}"] if parameters.library else []),
+            *([f"--library={build.library}"] if build.library else []),
             f"--benchmarks={definition['benchmarks']}",
             *(f"--{name}={flag_value(value, values)}" for name, value in flags.items()),
         ]
@@ -259,6 +261,7 @@ class Engine(abc.ABC):
             "value_size": shape.value_size,
             "block_size": shape.block_size,
             "cache_size": parameters.sizing.cache_size,
+            "cache_shard_bits": parameters.sizing.cache_shard_bits,
             "cache_type": parameters.cache_type or self.about.cache_types[0],
             "threads": parameters.threads,
             "seed": parameters.seed,

@@ -17,7 +17,7 @@ from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
 from ground.results.database_facts import DatabaseFacts
-from ground.results.record import SCHEMA, Expectation, RunRecord, SeedRange
+from ground.results.record import SCHEMA, Expectation, RunRecord
 from ground.results.run import Run, check_writable
 from ground.settings import Setting
 from ground.system.cpus import held_on
@@ -38,8 +38,8 @@ from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded
 from workloads.engine import Engine, Tree
 from workloads.registry import engine_named
-from workloads.scales import Scale, fit, scales
-from workloads.steps import Configuration, DatabaseShape, Sizing
+from workloads.scales import DatabaseShape, Scale, Sizing, fit, scales
+from workloads.steps import Configuration, StepParameters
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -130,16 +130,18 @@ class Planned:
         """Its database, which nobody has looked at yet."""
         return Database(self.engine, self.build, self.db_dir, self.sizing, self.configuration.flags)
 
-    def command(self, seeds: SeedRange, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
+    def command(self, seed: int, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
         """The command line of the workload, of every run and of `explain`.
 
-        report: the file of its queries by second; seconds: that it sends them for; before: the words before the client
+        seed: the first of its threads'; report: the file of its queries by second; seconds: that it sends them for
+        before: the words before the client
         """
         options = self.options
-        argv = self.database().command(
-            options.workload, seeds, duration=seconds, report_file=report, cache_type=options.cache_type
-        )
-        return held_on(options.cpus, [*before, *argv])
+        parameters = StepParameters(
+            self.sizing, self.db_dir, options.threads, seed, seconds, report, self.configuration.flags,
+            options.cache_type,
+        )  # fmt: skip
+        return held_on(options.cpus, [*before, *self.engine.command(self.build, options.workload, parameters)])
 
     def of(self, workload: str, threads: int) -> Self:
         """The same with another workload and number of threads."""

@@ -15,7 +15,7 @@ from ioflame.measure.compare.own_commands import command_jobs
 from ioflame.measure.job import Job, new_record, place, resolve
 from ioflame.measure.study import refuse_equal
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape
 
 _SHAPE = {one.name: one.type for one in fields(DatabaseShape)}
 

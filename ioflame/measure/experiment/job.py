@@ -25,8 +25,8 @@ from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale
 from workloads.database import Database
 from workloads.engine import Engine
 from workloads.releases import older
-from workloads.scales import Scale
-from workloads.steps import Configuration, DatabaseShape, Sizing
+from workloads.scales import DatabaseShape, Scale, Sizing
+from workloads.steps import Configuration
 
 # The name of a database that all cells share, before its number of keys.
 _SHARED = "shared"
@@ -203,10 +203,8 @@ def command_of(job: CellsJob, run: CellRun, directory: Path, step: str) -> list[
     engine, database = job.engine_of(run.cell), database_of(job, run, directory, step)
     if step in engine.workloads():
         planned = workload_job(job, run, database, step)
-        seeds = database.any_seeds(step, planned.options.threads)
-        return planned.command(seeds, Path("RUN") / engine.report_name, planned.asked_seconds)
-    threads = 1 if loads(engine, step) else job.threads(run.cell, step)
-    return database.command(step, database.any_seeds(step, threads))
+        return planned.command(0, Path("RUN") / engine.report_name, planned.asked_seconds)
+    return database.command(step, 1 if loads(engine, step) else job.threads(run.cell, step))
 
 
 def loads(engine: Engine, step: str) -> bool:

@@ -71,7 +71,7 @@ def look_at_requests(job: Job, database: Database, children: Children, reporter:
     lifetime = _LOOK_SECONDS + 4
     log = directory / "requests.log"
     workload = job.engine.about.block_reads
-    argv = job.of(workload, 1).command(seeds, report, lifetime)
+    argv = job.of(workload, 1).command(seeds.first, report, lifetime)
     child = children.start(f"{job.engine.about.client} {workload}", argv, stdout=log)
     queries = QueryReport(report, job.engine.parse_report)
     schedule = Schedule(child, device_of(job.db_dir), queries, lifetime, log, reporter)

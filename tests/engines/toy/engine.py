@@ -11,7 +11,8 @@ from ground.system.process import capture
 from workloads.build import EngineBuild
 from workloads.elf import frame_pointer_share, symbol_kind
 from workloads.engine import Engine, EngineResult, LevelSize, Tree
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.scales import DatabaseShape
+from workloads.steps import StepParameters
 
 
 class Toy(Engine):

@@ -38,7 +38,7 @@ from tests.records import run_record
 from workloads.cells import Cell, CellRun, Cells, CellScale
 from workloads.engine import LevelSize, Tree
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape
 
 
 def test_sizes_and_counts_are_read_as_people_write_them_and_left_to_the_scale_without() -> None:

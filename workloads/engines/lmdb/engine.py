@@ -8,7 +8,8 @@ from ground.errors import MeasurementError
 from workloads.build import EngineBuild
 from workloads.engine import Engine, EngineResult, LevelSize, Tree
 from workloads.our_client import inspected, lines_of, result_of
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.scales import DatabaseShape
+from workloads.steps import StepParameters
 
 # A page of a leaf is half full at worst; pages that are freed are used again only later.
 _MAP_TO_DATA = 4
