@@ -27,7 +27,7 @@ from ground.text.ranges import within
 from ioflame import __version__
 from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code, print_outcome, shown_command
-from ioflame.instruments import BY_DEFAULT
+from ioflame.instruments import by_default
 from ioflame.measure.attach.job import AttachOptions, count_refused
 from ioflame.measure.own_command.command_line import StartedCommand, added_words, checked_command
 from ioflame.measure.own_command.runner import CommandOptions, CommandRunner
@@ -167,7 +167,7 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
         event=arguments.event,
         frequency=arguments.freq,
         callgraph=arguments.callgraph,
-        collect=arguments.collect or BY_DEFAULT,
+        collect=arguments.collect or by_default(),
         asked_to_collect=arguments.collect is not None,
         device=arguments.device,
         budget=None,

@@ -20,7 +20,6 @@ from ground.text.progress import Reporter
 from ioflame.analysis.categories import OPERATIONS_VIEW
 from ioflame.instruments import INSTRUMENTS
 from ioflame.present.parts import latency
-from ioflame.present.report import write_report
 from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
 from viz.flame.stacks import by_name, stacks_of
@@ -42,6 +41,8 @@ _OF_THEIR_OWN = (_OWNER, "leaf", WRITES_VIEW, OPERATIONS_VIEW)
 
 def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
     """Replaces the flame graphs (`*.svg`), `summary.txt` and `report.html`."""
+    from ioflame.present.report import write_report  # the modules of pages are loaded where one is written
+
     categories = found.views.get(_OWNER)
     with reporter.stage("draw the flame graph and the report"):
         if found.folded is not None and categories is not None:
