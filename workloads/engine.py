@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ground.errors import HostError, MeasurementError, UsageError
+from ground.errors import HostError, MeasurementError, RefusedError, UsageError
 from ground.results.jobs import Jobs
 from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
@@ -108,9 +108,8 @@ class Engine(abc.ABC):
         self.clients = (self.about.client, *self.about.other_clients)
         client = client or self.about.client
         if client not in self.clients:
-            raise UsageError(
+            raise RefusedError(
                 f"{Setting.CLIENT.to(client)} does not drive {self.about.title}",
-                means="nothing was started",
                 mend=Setting.CLIENT.to("|".join(self.clients)),
             )
         self.by_our_client = client == OUR_CLIENT
@@ -134,9 +133,8 @@ class Engine(abc.ABC):
                 return built_binary(client)
             # Another build of it has another version of the engine's library in it.
             if Path(asked).name != client:
-                raise UsageError(
+                raise RefusedError(
                     f"{Setting.DB_BENCH.to(asked)} names another client than {Setting.CLIENT.to(OUR_CLIENT)}",
-                    means="nothing was started",
                     mend=f"leave {Setting.DB_BENCH} out, or {Setting.CLIENT}",
                 )
         found = shutil.which(asked or client)
@@ -149,9 +147,8 @@ class Engine(abc.ABC):
                 f"{Setting.DB_BENCH.to('<path of your own build>')})",
             )
         reason = "is there but cannot be executed" if Path(asked).exists() else "does not exist"
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.DB_BENCH.to(asked)} {'is a directory' if Path(asked).is_dir() else reason}",
-            means="nothing was started",
             mend=Setting.DB_BENCH.to(f"<path of a {client}>")
             + f", or leave it out for {'ours' if self.by_our_client else package}",
         )
@@ -233,10 +230,9 @@ class Engine(abc.ABC):
         for benchmark in self.step(step).benchmarks.split(","):
             for lacking, since in build.lacks.items():
                 if benchmark.startswith(lacking):
-                    raise UsageError(
+                    raise RefusedError(
                         f"{self.about.title} {build.version} has no MultiGet in its C interface, which {step} needs: "
                         f"it came with {since}",
-                        means="nothing was started",
                         mend=f"{Setting.ROCKSDB.to(f'<{since} or newer>')}, or another {Setting.WORKLOAD}",
                     )
 
@@ -244,9 +240,8 @@ class Engine(abc.ABC):
         """Those that can be had without a build; UsageError where there are none of this engine."""
         found = read_releases(self.file("releases.toml"))
         if found is None:
-            raise UsageError(
+            raise RefusedError(
                 f"{Setting.ROCKSDB} names a library of another engine than {Setting.ENGINE.to(self.name)}",
-                means="nothing was started",
                 mend=f"leave {Setting.ROCKSDB} or {Setting.ENGINE} out",
             )
         return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import workloads.engines
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.text.toml import tomllib
@@ -94,11 +94,7 @@ def engine_named(name: str, own: Mapping[str, Any] | None = None, client: str | 
     client: that drives it; None for its default. UsageError with the known names otherwise.
     """
     if name not in engine_names():
-        raise UsageError(
-            f"{Setting.ENGINE.to(name)} is not known",
-            means="nothing was started",
-            mend=Setting.ENGINE.to("|".join(engine_names())),
-        )
+        raise RefusedError(f"{Setting.ENGINE.to(name)} is not known", mend=Setting.ENGINE.to("|".join(engine_names())))
     engine: Engine = import_module(f"workloads.engines.{name}.engine").ENGINE(own, client)
     return engine
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.settings import TARGETS, FrontEnd, Option, Setting, options_of, worded_for
 from ground.text.ranges import value_of
 from ioflame.instruments import INSTRUMENTS, by_default
@@ -110,9 +110,8 @@ def collectors(text: str) -> tuple[str, ...] | None:
     asked = [current_name(name) for name in text.replace(",", " ").split()]
     unknown = [name for name in asked if name not in INSTRUMENTS]
     if unknown:
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.COLLECT.to(text)}: {unknown[0]} is not known",
-            means="nothing was started",
             mend=Setting.COLLECT.to(f'"{" ".join(INSTRUMENTS)}", or some of them'),
         )
     return tuple(name for name in INSTRUMENTS if name in asked) if asked else None
@@ -146,10 +145,8 @@ def _users(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found or min(found) < 1 or max(found) > 1024:
-        raise UsageError(
-            f"{Setting.USERS.to(repr(text))} is no list of numbers from 1 to 1024",
-            means="nothing was started",
-            mend=Setting.USERS.to("'1 6'"),
+        raise RefusedError(
+            f"{Setting.USERS.to(repr(text))} is no list of numbers from 1 to 1024", mend=Setting.USERS.to("'1 6'")
         )
     return found
 

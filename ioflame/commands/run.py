@@ -15,7 +15,7 @@ import sys
 from collectors.counts import QueryCount, command_count
 from collectors.perf import plan_recording
 from folding.stackfold import stackfold_binary
-from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, RefusedError
 from ground.results.command_run import CommandRun
 from ground.results.run import check_writable
 from ground.results.run_list import list_runs
@@ -131,9 +131,8 @@ def _check_server(pid: int | None, command: StartedCommand) -> None:
         return
     HeldProcess(pid)
     if command.bench is not None:
-        raise UsageError(
+        raise RefusedError(
             f"--server {pid}: {command.program} has its database in its own process",
-            means="nothing was started",
             mend=shlex.join(["ioflame", "run", "--", *command.argv]),
         )
 
@@ -141,20 +140,14 @@ def _check_server(pid: int | None, command: StartedCommand) -> None:
 def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> AttachOptions:
     """What all that is watched has in common. UsageError for a value that makes no sense."""
     if arguments.count and arguments.count_symbol:
-        raise UsageError(
-            "--count and --count-symbol each count the queries", means="nothing was started", mend="one of them"
-        )
+        raise RefusedError("--count and --count-symbol each count the queries", mend="one of them")
     # They are read again for each benchmark, when it is too late to refuse them.
     if arguments.engine is not None:
         service_named(arguments.engine)
     if arguments.rules is not None:
         own_rules(arguments.rules)
     if arguments.device is not None and not arguments.device.is_dir():
-        raise UsageError(
-            f"--device {arguments.device}: there is no such directory",
-            means="nothing was started",
-            mend="--device <a directory>",
-        )
+        raise RefusedError(f"--device {arguments.device}: there is no such directory", mend="--device <a directory>")
     return AttachOptions(
         pids=[],
         group=None,

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ebpf.backends import choose_backend
 from ebpf.observer import CoreObserver
 from folding.offcpu import fold_off_cpu, off_cpu_stacks
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.categories import Categories, read_categories
 from ground.results.checks import Check
 from ground.results.files import Files
@@ -200,9 +200,7 @@ def _make_empty(directory: Path) -> None:
         if any(directory.iterdir()):
             raise UsageError(f"--dir {directory} is not empty", means="nothing is overwritten", mend="another name")
     except OSError as error:
-        raise UsageError(
-            f"--dir {directory}: {error.strerror}", means="nothing was started", mend="--dir <a new directory>"
-        ) from None
+        raise RefusedError(f"--dir {directory}: {error.strerror}", mend="--dir <a new directory>") from None
 
 
 def _show(path: Path) -> tuple[str, list[Check]]:

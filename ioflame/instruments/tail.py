@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ground.errors import UsageError
+from ground.errors import RefusedError
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
@@ -227,9 +227,7 @@ def _made(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(
-            f"--dir {directory}: {error.strerror}", means="nothing was started", mend="--dir <a new directory>"
-        ) from None
+        raise RefusedError(f"--dir {directory}: {error.strerror}", mend="--dir <a new directory>") from None
     return directory
 
 

@@ -14,7 +14,7 @@ from collectors.counters import device_of
 from collectors.perf import Plan, perf_version, plan_recording
 from collectors.schedule import REPORT_LAG_SECONDS
 from folding.stackfold import stackfold_binary
-from ground.errors import HostError, UsageError
+from ground.errors import HostError, RefusedError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
 from ground.results.database_facts import DatabaseFacts
 from ground.results.record import SCHEMA, Expectation, RunRecord
@@ -165,16 +165,14 @@ def planned(
     engine = engine or engine_named(options.engine, client=options.client)
     if options.workload not in engine.workloads():
         known = engine.workloads()
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.WORKLOAD.to(options.workload)} is not known to {engine.name}",
-            means="nothing was started",
             mend=Setting.WORKLOAD.to("|".join(known)),
         )
     scale = scale_of(options)
     if options.configuration not in engine.configurations():
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
-            means="nothing was started",
             mend=Setting.CONFIG.to("|".join(engine.configurations())),
         )
     configuration = engine.configurations()[options.configuration]
@@ -188,11 +186,7 @@ def scale_of(options: ProfileOptions) -> Scale:
     """UsageError for one that is not known."""
     known = scales()
     if options.scale not in known:
-        raise UsageError(
-            f"{Setting.SCALE.to(options.scale)} is not known",
-            means="nothing was started",
-            mend=Setting.SCALE.to("|".join(known)),
-        )
+        raise RefusedError(f"{Setting.SCALE.to(options.scale)} is not known", mend=Setting.SCALE.to("|".join(known)))
     return known[options.scale]
 
 
