@@ -21,7 +21,7 @@ import msgspec
 from collectors import pmp_gdb
 from collectors.counters import host_gained, host_times
 from collectors.pmp_plan import PmpPlan
-from ground.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.off_cpu import OffCpu
@@ -32,6 +32,7 @@ from ground.system.control import ControlledProgram
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import switches
 from ground.system.process import Children
+from ground.text.ranges import choice
 
 _LATE = 0.05
 _LACKING = 0.01
@@ -78,11 +79,7 @@ SAMPLERS: dict[str, Sampler] = {sampler.name: sampler for sampler in (StackSampl
 
 
 def sampler_named(name: str) -> Sampler:
-    if name not in SAMPLERS:
-        raise UsageError(
-            f"--sampler {name} is not known", means="nothing was started", mend=f"--sampler {'|'.join(SAMPLERS)}"
-        )
-    return SAMPLERS[name]
+    return SAMPLERS[choice("--sampler", name, SAMPLERS)]
 
 
 class Sampling:

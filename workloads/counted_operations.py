@@ -12,6 +12,7 @@ from ground.errors import RefusedError, UsageError
 from ground.results.counted import REPEATS_WITHIN
 from ground.settings import Setting
 from ground.system.atomic_files import read_toml
+from ground.text.ranges import choice
 from workloads.steps import flag_value
 
 _FILE = "counted.toml"
@@ -69,9 +70,8 @@ class CountedPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def of(self, names: Sequence[str]) -> list[CountedOperation]:
         """Those of these names, all of them where none is named; UsageError for one that is not known."""
         known = {one.name: one for one in self.operation}
-        unknown = next((name for name in names if name not in known), None)
-        if unknown is not None:
-            raise RefusedError(f"--operation {unknown} is not known", mend=f"--operation {'|'.join(known)}")
+        for name in names:
+            choice("--operation", name, known)
         return [_like(known, one) for one in self.operation if not names or one.name in names]
 
     def of_workload(self, workload: str) -> list[str]:

@@ -26,6 +26,7 @@ from ground.results.jobs import Jobs
 from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.system.binaries import built_binary
+from ground.text.ranges import choice
 from ground.text.toml import tomllib
 from workloads.about import About
 from workloads.build import EngineBuild
@@ -106,12 +107,7 @@ class Engine(abc.ABC):
         except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
             raise UsageError(f"{data} describes no engine: {error}") from None
         self.clients = (self.about.client, *self.about.other_clients)
-        client = client or self.about.client
-        if client not in self.clients:
-            raise RefusedError(
-                f"{Setting.CLIENT.to(client)} does not drive {self.about.title}",
-                mend=Setting.CLIENT.to("|".join(self.clients)),
-            )
+        client = choice(Setting.CLIENT, client or self.about.client, self.clients, self.about.title)
         self.by_our_client = client == OUR_CLIENT
         self.about = msgspec.structs.replace(self.about, client=_OUR_PROGRAM if self.by_our_client else client)
         self.log_name = f"{self.about.client}.log"
@@ -180,6 +176,11 @@ class Engine(abc.ABC):
                 compression=str(data.get("compression", "")),
             )
         return found
+
+    def configuration(self, name: str) -> Configuration:
+        """UsageError with the known names where there is none."""
+        known = self.configurations()
+        return known[choice(Setting.CONFIG, name, known, self.name)]
 
     def _definition(self, name: str) -> dict[str, Any]:
         """A step or workload as `engine.toml` has it, `like` followed: its own keys and flags add to the other's."""

@@ -14,7 +14,7 @@ from collectors.counters import device_of
 from collectors.perf import Plan, perf_version, plan_recording
 from collectors.schedule import REPORT_LAG_SECONDS
 from folding.stackfold import stackfold_binary
-from ground.errors import HostError, RefusedError, UsageError
+from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
 from ground.results.database_facts import DatabaseFacts
 from ground.results.record import SCHEMA, Expectation, RunRecord
@@ -25,6 +25,7 @@ from ground.system.host import disk_facts, host_facts
 from ground.system.limits import limited_memory
 from ground.system.process import Children
 from ground.text.progress import Reporter, terminal_width
+from ground.text.ranges import choice
 from ground.text.units import format_bytes, format_count
 from ioflame import __version__
 from ioflame.instruments import INSTRUMENTS
@@ -163,19 +164,9 @@ def planned(
     purpose: part of the default database's name; engine: one with steps of the user's own
     """
     engine = engine or engine_named(options.engine, client=options.client)
-    if options.workload not in engine.workloads():
-        known = engine.workloads()
-        raise RefusedError(
-            f"{Setting.WORKLOAD.to(options.workload)} is not known to {engine.name}",
-            mend=Setting.WORKLOAD.to("|".join(known)),
-        )
+    choice(Setting.WORKLOAD, options.workload, engine.workloads(), engine.name)
     scale = scale_of(options)
-    if options.configuration not in engine.configurations():
-        raise RefusedError(
-            f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
-            mend=Setting.CONFIG.to("|".join(engine.configurations())),
-        )
-    configuration = engine.configurations()[options.configuration]
+    configuration = engine.configuration(options.configuration)
     build = build_of(engine, options, reporter)
     engine.refuse_lacking(build, options.workload)
     db_dir, sizing = place(options, engine, configuration, scale, purpose)
@@ -185,9 +176,7 @@ def planned(
 def scale_of(options: ProfileOptions) -> Scale:
     """UsageError for one that is not known."""
     known = scales()
-    if options.scale not in known:
-        raise RefusedError(f"{Setting.SCALE.to(options.scale)} is not known", mend=Setting.SCALE.to("|".join(known)))
-    return known[options.scale]
+    return known[choice(Setting.SCALE, options.scale, known)]
 
 
 def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engine: Engine | None = None) -> Job:

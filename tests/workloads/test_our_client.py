@@ -344,7 +344,7 @@ def test_what_the_build_says_of_itself_is_of_the_engine_asked() -> None:
 
 
 def test_a_client_that_does_not_drive_an_engine_is_refused() -> None:
-    with pytest.raises(UsageError, match="CLIENT=db_bench does not drive LevelDB"):
+    with pytest.raises(UsageError, match="CLIENT=db_bench is not known to LevelDB"):
         engine_named("leveldb", client="db_bench")
     with pytest.raises(UsageError, match="names another client"):
         engine_named("rocksdb", client="ioflame").find_binary("/usr/bin/db_bench")

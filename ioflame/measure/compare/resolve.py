@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 
 from ground.errors import RefusedError, UsageError
 from ground.results.comparison import COMMAND_LINE
-from ground.settings import Setting
 from ground.text.progress import Reporter
 from ioflame.measure.builds import build_of
 from ioflame.measure.compare.arms import TWIN, AskedArm, CompareOptions, PlannedArm
@@ -63,12 +62,7 @@ def _with_arm(base: Job, asked: AskedArm, reporter: Reporter) -> Job:
     if (options.db_bench, options.library) != (base.options.db_bench, base.options.library):
         build = build_of(engine, options, reporter)
         engine.refuse_lacking(build, options.workload)
-    configuration = engine.configurations().get(options.configuration)
-    if configuration is None:
-        raise RefusedError(
-            f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
-            mend=Setting.CONFIG.to("|".join(engine.configurations())),
-        )
+    configuration = engine.configuration(options.configuration)
     shape = _shape(asked)
     flags = {name: value for name, value in asked.flags.items() if name not in _SHAPE}
     # A client that does not list its flags rejects unknown ones itself.

@@ -17,6 +17,7 @@ from ground.settings import Setting
 from ground.system.limits import limited_memory
 from ground.system.process import tool_path
 from ground.text.progress import Reporter
+from ground.text.ranges import choice
 from ground.text.units import format_bytes
 from ioflame.analysis.cells import PROOFS
 from ioflame.measure.builds import named_builds
@@ -62,12 +63,7 @@ def resolve_cells(
         plan = resolve(options, reporter, cells.name, engine) if reporter else planned(options, cells.name, engine)
         cells, place = _as_profile(cells, plan).of_users(users), plan.db_dir
         notes = [f"{plan.configuration.name}: {plan.configuration.about}", *plan.sizing.notes]
-    if options.scale not in cells.scale:
-        raise RefusedError(
-            f"{Setting.SCALE.to(options.scale)} is not known to {cells.name}",
-            mend=Setting.SCALE.to("|".join(cells.scale))
-        )  # fmt: skip
-    scale = cells.scale[options.scale]
+    scale = cells.scale[choice(Setting.SCALE, options.scale, cells.scale, cells.name)]
     named = any(any(driver(cell)) for cell in cells.cells)
     library = {Setting.ROCKSDB.to(options.library): named and options.library is not None}
     refuse_idle(library, f"{cells.name}, whose cells name their own clients")
