@@ -212,7 +212,6 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         period=_period(arguments),
         redact=arguments.redact,
         out=arguments.out.absolute(),
-        quiet=arguments.quiet,
     )
 
 

@@ -149,13 +149,9 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
     if arguments.device is not None and not arguments.device.is_dir():
         raise RefusedError(f"--device {arguments.device}: there is no such directory", mend="--device <a directory>")
     return AttachOptions(
-        pids=[],
-        group=None,
         asked=shlex.join(command.argv),
-        seconds=0.0,
         engine=arguments.engine,
         rules=arguments.rules,
-        counts={},
         symbol=arguments.count_symbol or (command.called if not arguments.count else None),
         event=arguments.event,
         frequency=arguments.freq,
@@ -163,11 +159,7 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
         collect=arguments.collect or by_default(),
         asked_to_collect=arguments.collect is not None,
         device=arguments.device,
-        budget=None,
-        period=0.0,
-        redact=False,
         out=arguments.out.absolute(),
-        quiet=arguments.quiet,
     )
 
 

@@ -194,7 +194,6 @@ def _attach(job: CellsJob, asked: str, out: Path, symbol: str | None) -> AttachO
     options = job.options
     callgraph = "fp" if options.callgraph == "auto" else options.callgraph
     return AttachOptions(
-        pids=[], group=None, asked=asked, seconds=0.0, engine=None, rules=None, counts={}, symbol=symbol,
-        event=options.event, frequency=options.frequency, callgraph=callgraph, collect=job.scale.collect,
-        asked_to_collect=True, device=None, budget=None, period=0.0, redact=False, out=out, quiet=True,
+        asked, options.event, options.frequency, callgraph, job.scale.collect, asked_to_collect=True, out=out,
+        symbol=symbol,
     )  # fmt: skip
