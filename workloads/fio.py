@@ -36,10 +36,6 @@ class FioResult:
     lat_us: float
     seconds: float
 
-    @property
-    def cpu_per(self) -> float:
-        return self.us_per + self.sy_per
-
 
 def request_split(mean_bytes: float, unit: int) -> dict[int, int]:
     """Request sizes with their percent whose mean is `mean_bytes`: the two multiples of `unit` around it, or it alone.
