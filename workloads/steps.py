@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -66,10 +67,10 @@ class Configuration:
 
     name: str
     about: str
-    flags: Mapping[str, object]
-    block_align: bool
     direct: bool
     cached_by_engine: bool
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    block_align: bool = True
     compression: str = ""
 
 

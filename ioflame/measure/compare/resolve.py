@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import replace
+from typing import Any, get_type_hints
+
+import msgspec
 
 from ground.errors import RefusedError, UsageError
 from ground.results.comparison import COMMAND_LINE
@@ -16,7 +19,8 @@ from ioflame.measure.study import refuse_equal
 from workloads.registry import engine_named
 from workloads.scales import DatabaseShape
 
-_SHAPE = {one.name: one.type for one in fields(DatabaseShape)}
+# Of a shape, what a flag can say.
+_SHAPE = {name: kind for name, kind in get_type_hints(DatabaseShape).items() if kind in (int, bool, str)}
 
 
 def resolve_arms(options: CompareOptions, reporter: Reporter) -> list[PlannedArm]:
@@ -78,25 +82,21 @@ def _with_arm(base: Job, asked: AskedArm, reporter: Reporter) -> Job:
         options=options,
         build=build,
         db_dir=db_dir,
-        sizing=replace(sizing, shape=replace(sizing.shape, **shape)),  # type: ignore[arg-type]
+        sizing=replace(sizing, shape=replace(sizing.shape, **shape)),
         configuration=replace(configuration, flags={**configuration.flags, **flags}),
     )
 
 
-def _shape(asked: AskedArm) -> dict[str, int | bool | str]:
+def _shape(asked: AskedArm) -> dict[str, Any]:
     """What of its flags says how its database is loaded."""
     return {name: _parsed(name, value) for name, value in asked.flags.items() if name in _SHAPE}
 
 
-def _parsed(name: str, text: str) -> int | bool | str:
-    kind = str(_SHAPE[name])
+def _parsed(name: str, text: str) -> Any:
+    kind = _SHAPE[name]
     try:
-        if kind == "int":
-            return int(text)
-        if kind == "bool":
-            return {"true": True, "false": False}[text]
-    except (KeyError, ValueError):
-        wanted = "true or false" if kind == "bool" else "a whole number"
-        mend = f"--factor {name}={'true,false' if kind == 'bool' else '<a number>,<another>'}"
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError:
+        wanted = "true or false" if kind is bool else "a whole number"
+        mend = f"--factor {name}={'true,false' if kind is bool else '<a number>,<another>'}"
         raise RefusedError(f"--factor {name}={text}: not {wanted}", mend=mend) from None
-    return text

@@ -58,12 +58,6 @@ class Toy(Engine):
         match = re.search(r"^tidied: ([\d.]+) GB$", log, re.MULTILINE)
         return float(match[1]) if match else None
 
-    def stored_settings(self, db_dir: Path) -> dict[str, str]:
-        return {}
-
-    def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
-        return {}
-
     def is_database_file(self, name: str) -> bool:
         return name.endswith(".toy")
 

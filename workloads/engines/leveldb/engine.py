@@ -55,12 +55,6 @@ class LevelDB(Engine):
     def thread_totals(self, log: str) -> dict[int, list[tuple[float, int]]]:
         return totals_of(log)
 
-    def stored_settings(self, db_dir: Path) -> dict[str, str]:
-        return {}  # no file of its states any
-
-    def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
-        return {}
-
     def is_database_file(self, name: str) -> bool:
         return _DATABASE_FILE.fullmatch(name) is not None
 

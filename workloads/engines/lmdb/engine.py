@@ -46,12 +46,6 @@ class LMDB(Engine):
     def compacted_gb(self, log: str) -> float | None:
         return 0.0 if lines_of(log, "lmdb") else None  # nothing is ever compacted
 
-    def stored_settings(self, db_dir: Path) -> dict[str, str]:
-        return {}
-
-    def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
-        return {}
-
     def is_database_file(self, name: str) -> bool:
         return name in ("data.mdb", "lock.mdb")
 
