@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -113,9 +114,8 @@ def run_baseline(
     if code != 0:
         words = log.read_text(encoding="utf-8", errors="replace").strip()[-500:]
         raise MeasurementError(f"fio ended with {child.describe_end()}: {words}", mend=f"read {shlex.quote(str(log))}")
-    result = parse_fio(out.read_text(encoding="utf-8"), users)
-    return Baseline(
-        result.iops, result.reads, result.us_per, result.sy_per, result.lat_us,
+    return replace(
+        parse_fio(out.read_text(encoding="utf-8"), users),
         io_lat=read_ms * 1e3 / reads if reads else 0.0,
         reqsz=sectors * 512 / reads / 1024 if reads else 0.0,
         others=max(0.0, 1 - (read_by_children() - own_before) / (sectors * 512)) if sectors else 0.0,
