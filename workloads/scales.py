@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from ground.errors import HostError
 from ground.settings import Setting
 from ground.text.toml import tomllib
@@ -72,38 +74,33 @@ class Sizing:
         return max(0, min(6, (self.cache_size // _SMALLEST_SHARD).bit_length() - 1))
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A named scale: cache_size in bytes, duration (of one window) and warmup (its bound) in seconds.
+class Scale(msgspec.Struct, frozen=True):
+    """How large a profile is, by name, or an experiment's cells. about: how long it takes, or what it is for
 
-    collect: what watches where COLLECT does not say; named: of it, what an experiment's own file names
+    cache_size: of the block cache, bytes, where the configuration does not say `all`
+    duration, warmup: seconds of each window of a workload, and the bound of what comes before the first
+    collect: what watches, each in a window of its own, where COLLECT does not say; named: of it, what a file names
+    rounds, cells: of an experiment: how often every cell is run, in rotated order; which cells, empty for all
+    memory_limit: of cells that are limited, bytes
     """
 
-    name: str
     about: str
-    num_keys: int
-    cache_size: int
-    duration: int
-    warmup: int
+    num_keys: int = 1
+    rounds: int = 1
+    cache_size: int = 64 << 20
+    memory_limit: int = 512 << 20
+    duration: int = 5
+    warmup: int = 8
     collect: tuple[str, ...] = ("perf",)
+    cells: list[str] = []
     named: tuple[str, ...] = ()
 
 
 def scales() -> dict[str, Scale]:
-    """The scales of `scales.toml`, by name."""
+    """Those of a profile, by name."""
     rows = tomllib.loads(Path(__file__).with_name("scales.toml").read_text(encoding="utf-8"))
-    return {
-        name: Scale(
-            name=name,
-            about=row["about"],
-            num_keys=row["num_keys"],
-            cache_size=parse_bytes(row["cache_size"]),
-            duration=row["duration"],
-            warmup=row["warmup"],
-            collect=tuple(row["collect"].split()),
-        )
-        for name, row in rows.items()
-    }
+    sizes = {name: {**row, "cache_size": parse_bytes(row["cache_size"])} for name, row in rows.items()}
+    return msgspec.convert(sizes, dict[str, Scale])
 
 
 def fit(

@@ -43,9 +43,9 @@ def add_parser(commands: Commands) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     engine = engine_named(arguments.engine)
     sizes = {}
-    for scale in scales().values():
+    for name, scale in scales().items():
         size = f"{format_count(scale.num_keys)} keys, {format_bytes(scale.cache_size)} of cache"
-        sizes[scale.name] = f"{size}, windows of {scale.duration} s: {scale.about}"
+        sizes[name] = f"{size}, windows of {scale.duration} s: {scale.about}"
     blocks = {
         "experiments": experiment_names(),
         "workloads": {name: step.about for name, step in engine.workloads().items()},

@@ -154,7 +154,7 @@ def test_what_is_named_is_asked_for_and_what_a_scale_has_is_not() -> None:
 
 
 def _asked(collect: tuple[str, ...], named: tuple[str, ...], *words: str) -> set[str]:
-    scale = Scale("smoke", "", 1, 1, 1, 1, collect, named)
+    scale = Scale("", collect=collect, named=named)
     plan = replace(Planned(options(*words), *[cast(Any, None)] * 6), scale=scale)
     return {name for name in INSTRUMENTS if plan.is_asked(name)}
 

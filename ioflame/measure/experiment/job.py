@@ -21,7 +21,7 @@ from ioflame.measure.options import ProfileOptions
 from ioflame.measure.own_command.command_line import checked_command
 from workloads.artifact import artifact_facts
 from workloads.build import EngineBuild
-from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale
+from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells
 from workloads.database import Database
 from workloads.engine import Engine
 from workloads.releases import older
@@ -132,7 +132,7 @@ class CellsJob:
         return "baseline" if step == BASELINE else "measure" if measured else "prepare"
 
     @property
-    def scale(self) -> CellScale:
+    def scale(self) -> Scale:
         return self.cells.scale[self.options.scale]
 
     def plan(self) -> list[CellRun]:
@@ -243,16 +243,14 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
     # What was asked for is asked for of each step.
     besides = () if options.collect else job.cells.observe.get(step, ())
     collect = tuple(dict.fromkeys((*scale.collect, *besides)))
-    sized = Scale(
-        options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, collect, tuple(besides)
-    )
+    sized = structs.replace(scale, num_keys=shape.num_keys, cache_size=cache, collect=collect, named=tuple(besides))
     return Job(
         options, engine, job.build_of(run.cell), sized, Sizing(shape, cache), database.directory,
         configuration, job.recording,
     )  # fmt: skip
 
 
-def step_seconds(engine: Engine, kind: str, step: str, shape: DatabaseShape, scale: CellScale) -> float:
+def step_seconds(engine: Engine, kind: str, step: str, shape: DatabaseShape, scale: Scale) -> float:
     """About how long a step takes, of a kind that `CellsJob.kind` names."""
     if kind == "baseline":
         return min(scale.duration, LONGEST_BASELINE_SECONDS) + 2

@@ -27,7 +27,7 @@ from ioflame.measure.options import ProfileOptions
 from ioflame.measure.own_command.command_line import checked_command
 from ioflame.measure.study import refuse_idle
 from workloads.build import EngineBuild
-from workloads.cells import BASELINE, COMMAND, Cells, CellScale
+from workloads.cells import BASELINE, COMMAND, Cells
 from workloads.checks import existing, free_bytes
 from workloads.database import is_loaded
 from workloads.engine import Engine
@@ -125,8 +125,8 @@ def _check_commands(cells: Cells, builds: Mapping[str, EngineBuild]) -> None:
 def _as_profile(cells: Cells, plan: Planned) -> Cells:
     """With the scale, the options and the configuration of `ioflame profile`."""
     limit = plan.options.memory_limit
-    scale = CellScale(plan.scale.about, plan.sizing.shape.num_keys, 1, plan.sizing.cache_size, limit or 0,
-                      plan.duration, plan.scale.warmup, plan.collect)  # fmt: skip
+    scale = structs.replace(plan.scale, num_keys=plan.sizing.shape.num_keys, cache_size=plan.sizing.cache_size,
+                            memory_limit=limit or 0, duration=plan.duration, collect=plan.collect)  # fmt: skip
     every = [
         structs.replace(cell, configuration=cell.configuration or plan.configuration.name, limited=limit is not None)
         for cell in cells.cells
