@@ -27,13 +27,14 @@ import msgspec
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
-from ground.results.metrics import Carried, carried, cpu_profiled
+from ground.results.metrics import Carried, carried
 from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord, Window
 from ground.results.states import MARKS
 from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
+from ioflame.analysis.categories import cpu_profiled, interval_of, part_of
 from ioflame.analysis.checks.stolen_time import stolen_of
 
 MOST = 7
@@ -173,9 +174,9 @@ def _of_stacks(
         return None
     remarks = ""
     if stolen:
-        most = cpu_us * min(stolen, by_name.total()) / sum(profile.stacks.weight)
+        most = part_of(cpu_us, 100 * min(stolen, by_name.total()) / sum(profile.stacks.weight))
         remarks = f" Up to {most:.{1 if most >= 10 else 2}f} us of it may be stolen time (steal)."
-    us = _scaled(share, cpu_us, samples)
+    us = interval_of(cpu_us, share, samples)
     return _finding(rule, us, cpu_us, "us of CPU", by_name.most_common(1)[0][0], remarks=remarks)
 
 
@@ -193,7 +194,7 @@ def _of_roles(rule: FindingRule, record: RunRecord, series: Sequence[Window]) ->
     if share is None:
         return None
     whole = sum(map(sum, seconds)) / 1e3 / queries
-    return _finding(rule, _scaled(share, whole, len(plain)), whole, "us of CPU a query", "", _written(record))
+    return _finding(rule, interval_of(whole, share, len(plain)), whole, "us of CPU a query", "", _written(record))
 
 
 def _written(record: RunRecord) -> str:
@@ -216,7 +217,7 @@ def _of_stalls(rule: FindingRule, record: RunRecord) -> Finding | None:
         return None
     of = [window for window in windows if window.kind == "plain"] or windows
     whole = record.threads * 1e6 * sum(w.seconds for w in of) / sum(w.counters.queries or 0.0 for w in of)
-    return _finding(rule, _scaled(share, whole, len(rows)), whole, "us a query", "")
+    return _finding(rule, interval_of(whole, share, len(rows)), whole, "us a query", "")
 
 
 def _of_stage(rule: FindingRule, ladder: Ladder, ran: Carried, record: RunRecord) -> Finding | None:
@@ -262,7 +263,7 @@ def _of_wait(rule: FindingRule, waits: Waits, ran: Carried) -> Finding | None:
     frame = _waits_in(rule, waits, working)
     if rule.places and not _matcher(rule.places)(frame):
         return None
-    return _finding(rule, _scaled(share, whole, len(working)), whole, "us a query", frame, remarks=ran.words)
+    return _finding(rule, interval_of(whole, share, len(working)), whole, "us a query", frame, remarks=ran.words)
 
 
 def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str:
@@ -281,11 +282,6 @@ def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str
 
 def _matcher(patterns: Sequence[str]) -> Callable[[str], re.Match[str] | None]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)).fullmatch
-
-
-def _scaled(share: Interval, whole: float, n: int) -> Interval:
-    """Per cent of `whole`, as a part of it."""
-    return Interval(whole * share.estimate / 100, whole * share.low / 100, whole * share.high / 100, n)
 
 
 def _mean_square_ns2(rung: Rung) -> float:

@@ -18,7 +18,6 @@ from ground.results.findings import read_findings
 from ground.results.io_latency import read_io_latency
 from ground.results.job_costs import read_job_costs
 from ground.results.ladder import read_ladder
-from ground.results.metrics import cpu_profiled
 from ground.results.record import current_name
 from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run, read_or_none
@@ -87,21 +86,22 @@ def _categories(run: Run) -> Categories | None:
     """The view of the screen; None where there is no profile."""
     if not run.path(Files.CATEGORIES).exists():
         return None
-    owner = _categories_of(run, "owner")
+    owner = categories_in(run, "owner")
     if not knows_little(owner) or not run.path(Files.of_view(WRITES_VIEW)).exists():
         return owner
-    return _categories_of(run, WRITES_VIEW)
+    return categories_in(run, WRITES_VIEW)
 
 
-def _categories_of(run: Run, view: str) -> Categories:
-    return costed(read_categories(run.directory, view), cpu_profiled(run.record))
+def categories_in(run: Run, view: str) -> Categories:
+    """The table of a view that the run has."""
+    return costed(read_categories(run.directory, view), run.record)
 
 
 def _view(run: Run, view: str) -> Section:
     """A category view. us: the share of the CPU of a query, and of a storage read, in the plain windows."""
     from viz.terminal.summary import categories_table
 
-    categories = _categories_of(run, view)
+    categories = categories_in(run, view)
     unit = run.record.profile.unit if run.record.profile else "weight"
     rows: list[Row] = [
         {

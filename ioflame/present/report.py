@@ -8,22 +8,22 @@ from pathlib import Path
 from folding.frames import compare_frames
 from folding.stackfold import categorised_profile
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError
-from ground.results.categories import Categories, read_categories, read_operations, telling_view
+from ground.results.categories import Categories, read_operations, telling_view
 from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.job_costs import read_job_costs
 from ground.results.jobs import read_run_jobs
-from ground.results.metrics import cpu_profiled
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW, query_role
 from ground.results.run import Run, open_run, read_or_none
 from ground.system.atomic_files import read_whole
 from ground.system.scratch import scratch_directory
-from ioflame.analysis.categories import categories_of, category_file, costed
+from ioflame.analysis.categories import categories_of, category_file_of_run, cpu_profiled, writing_roles
 from ioflame.analysis.compare.runs import apart
 from ioflame.present.frames import profile_runs
 from ioflame.present.observed import read_observed
+from ioflame.present.parts import categories_in
 from ioflame.stages.queries import queries_each_second, writes_each_second
 from ioflame.stages.rules import rules_of
 from viz.flame.stacks import read_folded, stacks_of
@@ -56,7 +56,7 @@ def write_page_of(directories: list[Path], out: Path) -> None:
 
 
 def _view(run: Run) -> RunView:
-    view = RunView(run.directory.name, run.record)
+    view = RunView(run.directory.name, run.record, us_per_query=cpu_profiled(run.record)[0])
     view.observed = read_observed(run, view.notes)
     if run.record.target is None and run.record.engine in engine_names():
         engine = engine_named(run.record.engine, client=run.record.options.get("client"))
@@ -82,7 +82,9 @@ def _view(run: Run) -> RunView:
         view.notes.append(f"{Files.FOLDED} is not in this run: no stacks, no categories.")
         return view
     try:
-        profile = _of_queries(run, _profile(run, view.notes), view.notes)
+        whole = _profile(run, view.notes)
+        profile = _of_queries(run, whole, view.notes)
+        view.role_parts = writing_roles(whole, run.record)
         tables = {name: _categories(run, profile, name) for name in profile.views}
         view.owner, view.leaf = telling_view(tables[_OWNER], tables.get(WRITES_VIEW)), tables[_LEAF]
         view.stacks = stacks_of(profile, view.owner.view)
@@ -150,6 +152,6 @@ def _of_queries(run: Run, profile: Folded, notes: list[str]) -> Folded:
 
 def _categories(run: Run, profile: Folded, view: str) -> Categories:
     """The view in the run directory, made from its stacks where that file is not there."""
-    there = run.path(Files.of_view(view)).exists()
-    found = read_categories(run.directory, view) if there else categories_of(category_file(profile, view))
-    return costed(found, cpu_profiled(run.record))
+    if run.path(Files.of_view(view)).exists():
+        return categories_in(run, view)
+    return categories_of(category_file_of_run(profile, view, run.record))

@@ -10,14 +10,13 @@ from ground.results.checks import Verdict
 from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.job_costs import read_job_costs
-from ground.results.metrics import cpu_of_all_roles
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run, read_or_none
 from ground.system.atomic_files import write_whole
 from ground.system.host import describe_host
 from ground.text.progress import Reporter
-from ioflame.analysis.categories import OPERATIONS_VIEW
+from ioflame.analysis.categories import OPERATIONS_VIEW, cpu_of_all_roles, writing_roles
 from ioflame.instruments import INSTRUMENTS
 from ioflame.present.parts import latency
 from ioflame.stages.rules import rules_of
@@ -27,7 +26,7 @@ from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.tables.event_group import group_section
 from viz.tables.jobs import jobs_section
 from viz.tables.operations import operations_section
-from viz.terminal.roles import role_table
+from viz.tables.roles import role_parts_section
 from viz.terminal.summary import render_summary
 from viz.terminal.table import section_text
 from viz.weights import scaled_weight
@@ -54,7 +53,7 @@ def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
         sections = [
             group_section(group) if group is not None else (),
             operations_section(found.kinds),
-            [role_table(run.record, found.folded)],
+            role_parts_section(writing_roles(found.folded, run.record)) if found.folded is not None else (),
             jobs_section(costs) if costs is not None else (),
         ]
         parts = [*(section_text(section, _WIDTH) for section in sections), *observed]

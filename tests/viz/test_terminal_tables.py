@@ -39,10 +39,10 @@ from viz.tables.relative import (
     two_digits,
     with_interval,
 )
+from viz.tables.roles import roles_section
 from viz.terminal.cells import cells_tsv, facts_of, render_cells
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.fleet import render_watch
-from viz.terminal.roles import role_table
 from viz.terminal.table import section_text
 
 
@@ -282,15 +282,15 @@ def test_whose_cpu_it_is_stands_beside_what_was_written() -> None:
     plain = window("plain", 2.0, queries=1000, cpu_ns=4_000_000, storage_write_bytes=4 << 20, roles=roles)
     plain = replace(plain, engine={"flushed_gb": 1 / 512, "stall_seconds": 0.5})
     made = record(windows=[plain], roles={"reader": [1, 2], "writer": [3]})
-    text = role_table(made, None)
-    assert line(text, "role") == ["reader", "writer"] and line(text, "threads") == ["2", "1"]
-    assert line(text, "CPU", "us/query") == ["3.00", "1.00"] and line(text, "write", "calls/s") == ["0", "200"]
+    text = section_text(roles_section(made))
+    assert line(text, "reader") == ["2", "3.00", "0.0015", "75.0", "0"]
+    assert line(text, "writer") == ["1", "1.00", "0.0005", "25.0", "200"]
     assert line(text, "plain") == ["2.0", "1.0", "-", "2.0", "0.50"]
-    assert role_table(record(), None) == ""
+    assert not roles_section(record())
     # Threads of a target that used next to nothing are counted and not listed.
     groups = {"server": RoleCounters(10**9, 10**9, 0, 0), "idle": RoleCounters(10, 10, 0, 0)}
     plain = window("plain", 2.0, cpu_ns=10**9, groups=groups)
     target = Target("--pid 42", "/server", [42], groups={"server": [42, 43], "idle": [44]})
-    text = role_table(record(windows=[plain], target=target), None)
-    assert line(text, "server") == ["2", "0.500", "100.0", "-"]
-    assert text.endswith("1 others used less than 0.1%")
+    text = section_text(roles_section(record(windows=[plain], target=target)))
+    assert line(text, "server") == ["2", "-", "0.5000", "100.0"]
+    assert text.endswith("1 others used less than 0.1 %.")

@@ -32,12 +32,12 @@ def owner(view: RunView, hues: Sequence[int]) -> Markup:
     """Table of the owner view."""
     if view.owner is None or not view.owner.rows:
         return absent("No owner view: this run has no categories.")
-    if view.record.target is not None and view.cpu[0] is None:
+    if view.record.target is not None and view.us_per_query is None:
         cost = (
             "There is no us per query: nothing counts the queries of this target (--count). cores: share of weight in "
             "the perf window x cores of the plain windows."
         )
-    elif view.cpu[0] is None or view.record.profile is None:
+    elif view.us_per_query is None or view.record.profile is None:
         cost = "Costs are not shown: the plain windows have no CPU per query."
     else:
         metric = MODE_METRIC[view.record.profile.mode]

@@ -69,7 +69,7 @@ def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
     are not counted."""
     if view.owner is None or not view.owner.rows or not view.owner.total_weight:
         return None
-    us, cores = view.cpu[0], view.record.metrics.get("cores")
+    us, cores = view.us_per_query, view.record.metrics.get("cores")
     whole, unit = (us, "us") if us is not None else (cores, "cores") if cores is not None else (100.0, "%")
     *named, other = enumerate(view.owner.rows)
     ordered = [*sorted(named, key=lambda entry: -entry[1].weight), other]

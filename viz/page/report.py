@@ -31,6 +31,7 @@ from viz.page.what_ran import what_ran
 from viz.printable import printable
 from viz.tables.event_group import group_section
 from viz.tables.jobs import jobs_section
+from viz.tables.roles import role_parts_section
 from viz.tables.windows import windows_section
 from viz.weights import scaled_weight
 
@@ -84,7 +85,8 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         (
             where_it_goes(record), "categories with intervals, and what ran at the bottom of the stacks", "where",
             lambda: owner(view, hues) + section_markup(group_section(view.group) if view.group else [])
-            + operations(view) + leaf(view) + matrix(view) + further(view),
+            + operations(view) + leaf(view) + matrix(view) + further(view)
+            + section_markup(role_parts_section(view.role_parts)),
         ),
         (
             "Where the rest of the time goes", "latency by stage, the device, waits, locks", "waits",
@@ -115,7 +117,7 @@ def _profile(view: RunView) -> dict[str, Any] | None:
     if not weighs(view.stacks):
         return None
     return flame_data(
-        view.stacks, view.title, view.record.profile.unit if view.record.profile else "", view.cpu[0],
+        view.stacks, view.title, view.record.profile.unit if view.record.profile else "", view.us_per_query,
         [(printable(row.name), printable(row.label)) for row in view.owner.rows] if view.owner else [],
         view.leaf_of or None, [(row.name, row.label) for row in view.leaf.rows] if view.leaf else [],
         name=printable(view.name), every=view.record.target is None,

@@ -14,7 +14,6 @@ from ground.results.findings import Finding
 from ground.results.frame_differences import FrameDifferences
 from ground.results.job_costs import JobCosts
 from ground.results.jobs import RunJobs
-from ground.results.metrics import cpu_profiled
 from ground.results.off_cpu import OffStack
 from ground.results.record import RunRecord, Window
 from viz.flame.stacks import Stack
@@ -110,6 +109,8 @@ class RunView:
     observed: what the instruments beside perf left
     writes:   operations of each second of a writer beside the queries
     jobs:     in the background, as the engine's log has them; job_costs: what they cost
+    role_parts: what each role that writes does, by the view of writes
+    us_per_query: CPU us that the stacks of the profile are a part of; None where it was not measured
     frames:   against those of the base, where there is one and both may be compared
     """
 
@@ -130,14 +131,11 @@ class RunView:
     writes: list[int] = field(default_factory=list)
     jobs: RunJobs | None = None
     job_costs: JobCosts | None = None
+    role_parts: Mapping[str, Categories] = field(default_factory=dict)
+    us_per_query: float | None = None
     frames: FrameDifferences | None = None
 
     @property
     def title(self) -> str:
         record = self.record
         return f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}, {record.build}"
-
-    @property
-    def cpu(self) -> tuple[float | None, float | None]:
-        """CPU us per query and per storage read that the weights are a part of."""
-        return cpu_profiled(self.record)

@@ -1,4 +1,4 @@
-"""The windows of a run, one a row; what each observer cost, and those that did not watch."""
+"""The windows of a run, one a row; what each observer cost, those that did not watch, and whose CPU it was."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ground.results.metrics import LEGEND, METRICS, WINDOW_COLUMNS, WINDOW_COLUM
 from ground.results.record import ObserverCost, RunRecord, Unobserved, Window
 from ground.text.tsv import Row
 from viz.table import ABOUT, COUNT, WORDS, Column, Form, Records, Section, Table, fixed, tsv_only
+from viz.tables.roles import roles_section
 
 _PERCENT = Form(lambda ratio: f"{100 * (ratio - 1):+.1f} %")
 
@@ -40,6 +41,7 @@ def windows_section(record: RunRecord) -> Section:
         Table("costs", "Observers: QPS in their window against the plain windows beside it", _COSTS, record.costs,
               legend="95 %: interval over their n seconds."),
         Table("unobserved", "Not observed", _UNOBSERVED, record.unobserved),
+        *roles_section(record),
     ]  # fmt: skip
 
 
@@ -56,10 +58,6 @@ _COSTS = [
     ),
     Column("seconds_compared", "n", COUNT, lambda cost: cost.qps_ratio.n),
 ]
-
-
-def _ends(cost: ObserverCost) -> tuple[float, float]:
-    return cost.qps_ratio.low, cost.qps_ratio.high
 
 
 _UNOBSERVED = [
