@@ -32,7 +32,7 @@ from viz.table import Records, Section
 from viz.terminal.table import section_text
 
 
-def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
+def screen(run: Run, show: str, width: int = 100) -> str:
     """What of a run is read first, on one screen. show: the command that prints the rest"""
     from viz.tables.jobs import jobs_line
     from viz.terminal.summary import render_screen
@@ -40,7 +40,7 @@ def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
     table = section_text(latency(run)[:1])
     costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
     jobs = jobs_line(costs) if costs is not None else ""
-    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, unicode, show, jobs)
+    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, show, jobs)
 
 
 def latency(run: Run) -> Section:
@@ -99,27 +99,15 @@ def categories_in(run: Run, view: str) -> Categories:
 
 def _view(run: Run, view: str) -> Section:
     """A category view. us: the share of the CPU of a query, and of a storage read, in the plain windows."""
-    from viz.terminal.summary import categories_table
+    from viz.tables.categories import categories_section
 
-    categories = categories_in(run, view)
-    unit = run.record.profile.unit if run.record.profile else "weight"
-    rows: list[Row] = [
-        {
-            "category": row.name, f"weight_{unit}": row.weight, "share_percent": row.share,
-            "share_low_percent": row.interval.low if row.interval else None,
-            "share_high_percent": row.interval.high if row.interval else None,
-            "samples": row.samples, "us_per_query": row.us_per_query, "us_per_read": row.us_per_read,
-            "about": row.label,
-        }
-        for row in categories.rows
-    ]  # fmt: skip
-    return [categories_table(run.record, categories, 100), Records(view, rows)]
+    return categories_section(run.record, categories_in(run, view))
 
 
 def _windows(run: Run) -> Section:
-    from viz.tables.windows import windows_section
+    from viz.tables.windows import figures_table, windows_section
 
-    return windows_section(run.record)
+    return [figures_table(run.record), *windows_section(run.record)]
 
 
 def _operations(run: Run) -> Section:
@@ -157,7 +145,7 @@ class _All(Part):
 
 
 _OWN: Mapping[str, Part] = {
-    "windows": Part("window by window, and what each cost", Files.RECORD, _windows),
+    "windows": Part("the figures, window by window, and what each cost", Files.RECORD, _windows),
     "events": Part("events of the group, by category", Files.EVENT_GROUP, _events),
     "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations),
     "jobs": Part("flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, _jobs),

@@ -19,7 +19,7 @@ from ground.results.off_cpu import WallClock
 from ground.results.record import RunRecord
 from ground.results.states import STATES
 from ground.system.host import describe_host
-from viz.figures import FIRST, engine_words, other_words, watching_words, where_it_goes
+from viz.figures import engine_words, other_words, watching_words, where_it_goes
 from viz.page.rendering import render
 from viz.page.run_view import RunView
 from viz.page.trust import verdict
@@ -58,7 +58,7 @@ def first_screen(view: RunView, index: int, hues: Sequence[int], places: Mapping
     bars = [bar for bar in (_cpu(view, hues), _latency(view)) if bar is not None]
     return render(
         "first_screen.html", verdict=verdict(view, f"trust-{index}"), findings=view.findings[:_FOUND], places=places,
-        more=len(view.findings) - _FOUND, found=f"found-{index}", tiles=tiles(record, FIRST),
+        more=len(view.findings) - _FOUND, found=f"found-{index}", tiles=tiles(record),
         facts=[fact for fact in facts if fact], bars=[(bar, stacked_bar(bar.parts), _rows(bar)) for bar in bars],
         watching=watching_words(record.costs) if record.costs else "", name=view.name,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ground.results.metrics import LEGEND, METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of, window_metrics
 from ground.results.record import ObserverCost, RunRecord, Unobserved, Window
 from ground.text.tsv import Row
+from viz.figures import HEADLINE, figure_text
 from viz.table import ABOUT, COUNT, WORDS, Column, Form, Records, Section, Table, fixed, tsv_only
 from viz.tables.roles import roles_section
 
@@ -18,6 +19,27 @@ _PERCENT = Form(lambda ratio: f"{100 * (ratio - 1):+.1f} %")
 class _Measured(NamedTuple):
     window: Window
     metrics: Mapping[str, float]
+
+
+def figures_table(record: RunRecord) -> Table[str]:
+    """The figures of a run that are shown of each, by name."""
+
+    def end(name: str, which: str) -> float | None:
+        interval = record.intervals.get(name)
+        return None if interval is None else getattr(interval, which)
+
+    title = "Plain windows (nothing attached)"
+    columns = [
+        Column[str]("figure", "figure", WORDS, lambda name: name),
+        tsv_only("value", lambda name: record.metrics[name]),
+        tsv_only("low", lambda name: end(name, "low")),
+        tsv_only("high", lambda name: end(name, "high")),
+        tsv_only("unit", lambda name: METRICS[name].unit),
+        Column("", "value", WORDS, lambda name: figure_text(record, name)),
+        Column("about", "what it is", ABOUT, lambda name: LEGEND[name]),
+    ]
+    more = "In brackets the 95 % interval, by bootstrap over the seconds of these windows." * bool(record.intervals)
+    return Table("figures", title, columns, [name for name, _ in HEADLINE if name in record.metrics], legend=more)
 
 
 def windows_section(record: RunRecord) -> Section:
