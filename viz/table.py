@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
 from ground.results.histogram import Histogram
@@ -104,8 +105,9 @@ class Column(Generic[R]):
     measured: bool = False
 
 
-def tsv_only(key: str, of: Callable[[R], Value]) -> Column[R]:
-    return Column(key, None, WORDS, of)
+def tsv_only(key: str, of: Callable[[R], Value] | None = None) -> Column[R]:
+    """Without `of` the field of a row that is called as the key."""
+    return Column(key, None, WORDS, of or attrgetter(key))
 
 
 def histogram_columns(of: Callable[[R], Histogram], *further: float, count: str | None = "n") -> list[Column[R]]:

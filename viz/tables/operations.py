@@ -16,7 +16,7 @@ def operations_section(operations: Sequence[Operation]) -> Section:
         tsv_only("share_low_percent", lambda one: one.interval.low if one.interval else None),
         tsv_only("share_high_percent", lambda one: one.interval.high if one.interval else None),
         Column("", "95 %", fixed(1), lambda one: _ends(one, 1.0, 1)),
-        tsv_only("samples", lambda one: one.samples),
+        tsv_only("samples"),
         Column("cores", "cores", fixed(3), lambda one: one.cores),
         Column("per_second", "a second", COUNT, lambda one: one.per_second),
         Column("us", "us each", fixed(2), lambda one: one.us),
