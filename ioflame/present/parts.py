@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from ground.errors import UsageError
+from ground.errors import IoflameError, UsageError
 from ground.results.categories import Categories, knows_little, read_categories, read_operations, views_in
 from ground.results.checks import render_checks
 from ground.results.event_group import read_event_group
@@ -54,6 +55,24 @@ def parts_of(run: Run) -> dict[str, Part]:
     """What this run has: the views of its CPU profile, and of all parts what was measured."""
     views = {view: _view_part(view) for view in views_in(run.directory)}
     return {**views, **{name: part for name, part in all_parts().items() if part.is_in(run)}}
+
+
+class Sections(NamedTuple):
+    """What summary and page both have of a run, by part; notes: of what is there and cannot be shown"""
+
+    found: dict[str, Section]
+    notes: list[str]
+
+
+def sections_of(run: Run) -> Sections:
+    sections = Sections({}, [])
+    for name in ("events", "operations", "jobs"):
+        if _OWN[name].is_in(run):
+            try:
+                sections.found[name] = _OWN[name].make(run)
+            except IoflameError as error:
+                sections.notes.append(f"{_OWN[name].file} is not shown: {error.what}")
+    return sections
 
 
 def part_of(run: Run, name: str) -> Part:

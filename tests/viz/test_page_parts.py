@@ -54,6 +54,7 @@ from viz.svg.static import Key, draw_head
 from viz.table import Table
 from viz.tables.latency import every_latency
 from viz.tables.off_cpu import wall_clock_section
+from viz.tables.operations import operations_section
 from viz.tables.pmp import locks_section
 from viz.tables.windows import windows_section
 from viz.weights import percentages
@@ -139,7 +140,7 @@ def test_further_views_and_operations_are_folded_up() -> None:
         Operation("get", "Get", 50.0, 9, 1.0, None, 4000.0, 2.0, run.owner),
         Operation("scan", "Scan", 1.0, 1, 0.1),
     ]
-    told = text_of(operations(replace(run, operations=kinds)))
+    told = text_of(operations(replace(run, sections={"operations": operations_section(kinds)})))
     assert "CPU by one get Where the CPU of one get goes (owner view of its stacks)" in told and "one scan" not in told
 
 

@@ -20,7 +20,7 @@ from ground.results.record import Command
 from ground.results.run import Run
 from ioflame.analysis.what_differs import differences
 from ioflame.cli import main
-from ioflame.present.report import write_report
+from ioflame.present.report import write_page_of
 from tests.records import SECOND
 from tests.viz.compared import COLOURED, fold
 from tests.viz.compared import RATES as RATES_OF
@@ -57,12 +57,12 @@ def test_the_page_of_a_run_is_made_from_its_files(
     assert str(run.directory / "report.html") in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
     assert "libc+k 60.00 %" in re.sub(r"</i>", "", page) and "Owner by leaf" in page and "svg class" in page
-    write_report(run.directory, run.directory / "again.html")
+    write_page_of([run.directory], run.directory / "again.html")
     assert (run.directory / "again.html").read_text() == page  # the same files, the same bytes
 
 
 def shown(run: Run) -> str:
-    write_report(run.directory, run.directory / "report.html")
+    write_page_of([run.directory], run.directory / "report.html")
     return (run.directory / "report.html").read_text()
 
 

@@ -11,8 +11,8 @@ from viz.flame.palette import hue_class
 from viz.page.rendering import absent, render, section_markup, table_markup
 from viz.page.run_view import RunView
 from viz.printable import printable
+from viz.table import Table
 from viz.tables.categories import categories_section, categories_table, cost_words
-from viz.tables.operations import operations_section
 from viz.weights import exact_weight, percentages
 
 
@@ -67,10 +67,11 @@ def further(view: RunView) -> Markup:
 
 def operations(view: RunView) -> Markup:
     """The CPU by kind of operation; and a table for each kind that is counted, folded up."""
-    whole, *kinds = operations_section(view.operations)
-    made = section_markup([whole])
-    for kind, one in zip(kinds, (one for one in view.operations if one.categories is not None), strict=True):
-        made += render("further.html", name=f"one {one.name}", content=section_markup([kind]))
+    whole, kinds = (section := view.sections.get("operations", ()))[:1], section[1:]
+    made = section_markup(whole)
+    for kind in kinds:
+        assert isinstance(kind, Table)
+        made += render("further.html", name=kind.name.replace("operations_", "one "), content=section_markup([kind]))
     return made
 
 

@@ -29,8 +29,6 @@ from viz.page.trust import trust
 from viz.page.waits import waits
 from viz.page.what_ran import what_ran
 from viz.printable import printable
-from viz.tables.event_group import group_section
-from viz.tables.jobs import jobs_section
 from viz.tables.roles import role_parts_section
 from viz.tables.windows import windows_section
 from viz.weights import scaled_weight
@@ -84,7 +82,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         *_found(view, places),
         (
             where_it_goes(record), "categories with intervals, and what ran at the bottom of the stacks", "where",
-            lambda: owner(view, hues) + section_markup(group_section(view.group) if view.group else [])
+            lambda: owner(view, hues) + section_markup(view.sections.get("events", ()))
             + operations(view) + leaf(view) + matrix(view) + further(view)
             + section_markup(role_parts_section(view.role_parts)),
         ),
@@ -95,7 +93,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         (
             "Over time", "second by second, and each window", "time",
             lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns, view.jobs, view.writes)
-            + section_markup([*(jobs_section(view.job_costs) if view.job_costs else ()), *windows_section(record)]),
+            + section_markup([*view.sections.get("jobs", ()), *windows_section(record)]),
         ),
         ("What ran", "build, database, host, how it was recorded, all figures", "what", lambda: what_ran(view)),
         ("Can it be trusted?", "every check", "trust", lambda: trust(view)),
