@@ -74,7 +74,7 @@ def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
     *named, other = enumerate(view.owner.rows)
     ordered = [*sorted(named, key=lambda entry: -entry[1].weight), other]
     parts = [
-        BarPart(row.label or "not in any category", row.name, hues[place], _cost(row, us, whole))
+        BarPart(row.label or "not in any category", row.name, hues[place], _cost(row, whole))
         for place, row in ordered
         if row.weight
     ]
@@ -82,9 +82,9 @@ def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
     return _Bar(where_it_goes(view.record) + total, _joined(parts), unit, other_words(view.owner))
 
 
-def _cost(row: Category, us: float | None, whole: float) -> float:
-    """us: of a query, None where none was counted; whole: of what the row is a share then"""
-    return row.us_per_query if us is not None and row.us_per_query is not None else whole * row.share / 100
+def _cost(row: Category, whole: float) -> float:
+    """whole: of what the row is a share where queries are not counted, cores or 100 %"""
+    return row.us_per_query if row.us_per_query is not None else whole * row.share / 100
 
 
 def _latency(view: RunView) -> _Bar | None:
