@@ -35,7 +35,7 @@ _OF_THEIR_OWN = (_OWNER, "leaf", WRITES_VIEW, OPERATIONS_VIEW)
 
 def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
     """Replaces the flame graphs (`*.svg`), `summary.txt` and `report.html`."""
-    from ioflame.present.report import write_report  # the modules of pages are loaded where one is written
+    from ioflame.present.report import write_page_of  # the modules of pages are loaded where one is written
 
     categories = found.views.get(_OWNER)
     with reporter.stage("draw the flame graph and the report"):
