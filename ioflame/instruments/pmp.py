@@ -74,7 +74,9 @@ def _graph(rules: Rules, _: Observed, folded: Path) -> Graph:
 def _panel(seen: Observed) -> Markup:
     from viz.page.rendering import section_markup
 
-    return section_markup(locks_section(seen.the(Files.LOCKS, Locks), seen.of(Files.PMP, Pmp)))
+    pmp = seen.of(Files.PMP, Pmp)
+    locks = locks_section(seen.the(Files.LOCKS, Locks), pmp)
+    return section_markup([*pmp_section(pmp), *locks] if pmp is not None else locks)
 
 
 INSTRUMENT = Instrument(

@@ -120,7 +120,7 @@ def _classes(ladder: Ladder) -> Table[Rung]:
     ]
     legend = f"Of {ladder.queries:,} queries of {ladder.threads} thread{'s' * (ladder.threads != 1)}"
     if ladder.incomplete:
-        legend += f"; {ladder.incomplete:,} followed ones were cut off by the window's edge"
+        legend += f"; cut off by the window's edge: {ladder.incomplete:,} followed"
     title = "What followed queries turned out to be, us"
     return Table("classes", title, columns, ladder.classes, (), f"{legend}.", where=lambda rung: rung.count > 0)
 

@@ -80,13 +80,14 @@ def off_cpu_section(off: OffCpu) -> Section:
     states, working, idle = states_of_working(off)
     elapsed = sum(thread.life_ns for thread in working) or 1
     rows = [StateTime(_ON_CPU, sum(thread.ran_ns for thread in working), None), *states]
+    about = {_ON_CPU: "switch-in to switch-out", **STATES}
     columns = [
         Column[StateTime]("", "state", WORDS, lambda row: row.state),
         Column("", "ms", MS, lambda row: row.ns),
         Column("", "% of time", PERCENT_2, lambda row: 100 * row.ns / elapsed),
         Column("", "n", COUNT, lambda row: row.count),
         Column("", "mean, us", fixed(1), lambda row: row.ns / row.count / 1e3 if row.count else None),
-        Column("", "what it is", ABOUT, lambda row: STATES.get(row.state, "switch-in to switch-out"), on="page"),
+        Column("", "what it is", ABOUT, lambda row: about.get(row.state), on="page"),
     ]
     seconds = (off.end_ns - off.start_ns) / 1e9
     section: list[Block] = [

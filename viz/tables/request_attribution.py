@@ -184,7 +184,7 @@ def _sums_columns(
         Column("", "requests", COUNT, lambda one: one.requests),
         Column("", "%", PERCENT, lambda one: 100 * one.requests / total),
         Column("", "size", BYTES, lambda one: one.bytes),
-        Column("", "mean us", fixed(1), lambda one: one.mean_us),
+        Column("", "us at the device", fixed(1), lambda one: one.mean_us),
         *(further if about else []),
     ]
 
