@@ -21,7 +21,7 @@ from ground.results.ranges import Clock, Count, OrNone, Place
 from ground.system.atomic_files import read_json
 
 SCHEMA = 1
-# The row of what no rule matched, in every view.
+# The row of code outside the categories, in every view.
 OTHER = "other"
 
 

@@ -198,7 +198,9 @@ def _make_empty(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
-            raise UsageError(f"--dir {directory} is not empty", means="nothing is overwritten", mend="another name")
+            raise UsageError(
+                f"--dir {directory} is not empty", means="its files would be overwritten", mend="another name"
+            )
     except OSError as error:
         raise RefusedError(f"--dir {directory}: {error.strerror}", mend="--dir <a new directory>") from None
 

@@ -251,7 +251,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
     database: Path | None = arguments.database
     if database is not None and not database.is_dir():
-        raise UsageError(f"--database {database} is no directory", mend="--database <the directory of the database>")
+        raise UsageError(f"--database {database} is not a directory", mend="--database <the directory of the database>")
     device = device_number(arguments.device or str(database or "."))
     request = RequestsOptions(arguments.pid, device, arguments.children, arguments.reasons)
     inner = requests_observer(request, children, out.with_name(Files.REQUESTS))

@@ -166,7 +166,7 @@ def test_libraries_that_cannot_be_compared(
     ("words", "says"),
     [
         (["--operation=got"], "--operation=got is not known"),
-        (["--limit=get"], "--limit get is no operation with a number"),
+        (["--limit=get"], "--limit get: expected an operation with a number"),
         (["--limit=put=9", "--operation=get"], "that operation is not counted here"),
         (["--fail-above=1"], "FAIL_ABOVE=1: '1' is no percentage such as 2%"),
         (["--repeats=1"], "REPEATS=1 is out of range"),

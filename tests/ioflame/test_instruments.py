@@ -133,7 +133,7 @@ def test_files_that_have_other_links_are_listed_with_their_inodes(tmp_path: Path
 def test_a_directory_that_is_gone_is_said(tmp_path: Path) -> None:
     before = files_reader("postgresql").stored_files(tmp_path)
     tmp_path.rmdir()
-    with pytest.raises(UsageError, match="is no directory"):
+    with pytest.raises(UsageError, match="is not a directory"):
         listing_of(tmp_path, "postgresql", before, 0)
     tmp_path.mkdir()  # pytest removes it
 

@@ -105,7 +105,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
 
 
 def _found(view: RunView, places: Mapping[str, str]) -> list[tuple[str, str, str, Callable[[], Markup]]]:
-    """What the run shows, in words; no section where nothing is worth a sentence."""
+    """What the run shows, in words; no section where there is no finding."""
     make = partial(render, "found.html", findings=view.findings, places=places)
     return [("What was found", "each finding, what changes it, how sure", "found", make)] if view.findings else []
 

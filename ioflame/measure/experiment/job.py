@@ -92,7 +92,7 @@ class CellsJob:
 
     @property
     def announced(self) -> bool:
-        """Whether it is said before the first step what all of them take: one tree is grown, or builds take turns."""
+        """Whether it is said before the first step what all of them take: one tree is grown, or builds alternate."""
         return self.grows or len(self.builds) > 1
 
     def directory(self, cell: Cell) -> Path:

@@ -196,7 +196,7 @@ def test_what_was_begun_goes_on_where_its_record_is(tmp_path: Path) -> None:
         == json.loads((begun.directory / "going.json").read_text())
     )
     assert not Going.is_in(tmp_path)
-    with pytest.raises(UsageError, match="is no directory of a test"):
+    with pytest.raises(UsageError, match="is not the directory of a test"):
         Going.open(tmp_path)
     (begun.directory / "going.json").write_text("{")
     with pytest.raises(MeasurementError):
