@@ -119,6 +119,7 @@ def test_a_bar_of_a_disturbed_window_says_so(kind: str, seen: str) -> None:
             "That window was disturbed: it ran at 36 % of the plain windows' rate. In the plain windows a query took"
         )
         assert (f"{words} 142 us (rx.lat)." in " ".join(text.split())) is said
+        assert "rx.lat).." not in text
         run.record.windows.pop()
 
 

@@ -107,7 +107,7 @@ def _as_it_ran(bar: _Bar, record: RunRecord, kind: str) -> _Bar:
     if not ran.is_disturbed:
         return bar
     plain = f" In the plain windows a query took {_figure(latency)} us (rx.lat)." if latency else ""
-    return bar._replace(note=f"{bar.note}.{ran.words}{plain}".lstrip(". "))
+    return bar._replace(note=f"{bar.note}.{ran.words}{plain}".strip(". "))
 
 
 def _by_stage(ladder: Ladder) -> _Bar:
