@@ -4,10 +4,10 @@
 //! Target (/proc) -> Tracer (seize, interrupt, release) -> stack -> Output (perf.data, JSON)
 //! ```
 
-mod asked;
 mod calls;
 mod machine;
 mod output;
+mod pending_stop;
 mod sampler;
 mod stack;
 mod stats;
@@ -91,7 +91,7 @@ struct Args {
     control: Option<Pipes>,
 }
 
-/// What may wait to be written; beyond it rounds are late.
+/// Rounds that may wait to be written; beyond that, sampling waits.
 const ROUNDS_AHEAD: usize = 32;
 
 const LEFT_ALONE: &str =
@@ -131,9 +131,9 @@ fn run(args: &Args) -> Result<(), Failure> {
     // it ends, the kernel releases the threads that have not stopped yet.
     let (sender, rounds) = mpsc::sync_channel(ROUNDS_AHEAD);
     let sampler = Sampler::new(&plan, &mut target, tracer, sender);
-    let (ahead, sampled) = std::thread::scope(|scope| {
+    let (prioritised, sampled) = std::thread::scope(|scope| {
         let sampling = std::thread::Builder::new()
-            .spawn_scoped(scope, || (put_ahead(), sampler.run()))
+            .spawn_scoped(scope, || (raise_priority(), sampler.run()))
             .map_err(|error| Failure::host(format!("the system starts no thread to sample in: {error}")))?;
         for round in rounds {
             output.round(&round, &kernel)?;
@@ -148,7 +148,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     if !kernel.known() {
         notes.push("kernel addresses are hidden (kernel.kptr_restrict): no kernel frames".to_owned());
     }
-    if !ahead {
+    if !prioritised {
         notes.push("no real-time priority (needs root): on a busy host stops last longer".to_owned());
     }
     if outcome.lacking.left_alone > 0 {
@@ -160,7 +160,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         pid,
         event: EVENT,
         hz: args.hz,
-        callgraph: args.callgraph.name(),
+        callgraph: args.callgraph,
         stack_bytes: if copies { args.stack_bytes } else { 0 },
         outcome,
         tally: total,
@@ -202,7 +202,7 @@ fn check(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A new or emptied file that its owner alone may read: what is written there was on the target's stacks.
+/// A new or truncated file, readable by its owner alone: it holds copies of the target's stacks.
 fn create(path: &Path) -> Result<File, Failure> {
     let open = || {
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -219,9 +219,9 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("{} cannot be opened: {error}", path.display()))
 }
 
-/// Lets this thread run before the target's when it wakes up, because while it waits for a CPU one of them is stopped.
-/// It sleeps nearly always, and never runs for longer than a round.
-fn put_ahead() -> bool {
+/// Gives this thread priority over the target's: while it waits for a CPU, one of them is stopped.
+/// It sleeps most of the time, and never runs longer than a round.
+fn raise_priority() -> bool {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the call reads one structure, which lives on our stack; nix and std have no call for it.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
