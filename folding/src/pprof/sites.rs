@@ -56,8 +56,12 @@ impl Sites<'_> {
         let chains = || {
             if a.chain == b.chain { Ordering::Equal } else { self.chain(a.chain).cmp(self.chain(b.chain)) }
         };
-        let commands = || self.ranks[a.command as usize].cmp(&self.ranks[b.command as usize]);
-        chains().then_with(commands)
+        chains().then_with(|| self.rank(a.command).cmp(&self.rank(b.command)))
+    }
+
+    /// The rank of a command; none: 0.
+    pub fn rank(&self, command: Option<u32>) -> u32 {
+        command.map_or(0, |command| self.ranks[command as usize])
     }
 
     /// Samples, each of what is the same. `labels` gives those of a command.
@@ -65,7 +69,7 @@ impl Sites<'_> {
         &self,
         sorted: &[Placed],
         values: ValueKinds,
-        labels: impl Fn(u32) -> &'l [u8],
+        labels: impl Fn(Option<u32>) -> &'l [u8],
     ) -> io::Result<Vec<u8>> {
         // All chains are touched first, so that their cache misses overlap.
         let leaf = |placed| self.located.chain(self.counted(placed).chain).first();

@@ -60,12 +60,6 @@ impl Message {
         values.for_each(|value| self.varint(value));
     }
 
-    /// A number of a packed field that is put together here.
-    #[inline]
-    pub fn element(&mut self, number: Element) {
-        elements(&mut self.bytes, std::iter::once(number));
-    }
-
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);
@@ -244,7 +238,7 @@ mod tests {
     fn elements_are_numbers_put_together_before() {
         let values = [0, 1, 127, 128, 300, 16_383, 16_384, 2_097_151, 2_097_152, 1 << 28, u32::MAX];
         let mut chain = Message::default();
-        values.iter().for_each(|&value| chain.element(Element::new(value)));
+        elements(&mut chain.bytes, values.iter().map(|&value| Element::new(value)));
         assert!(values.iter().all(|&value| Element::new(value).number() == value));
         let mut packed = Message::default();
         packed.packed(1, values.iter().map(|&value| value.into()));
