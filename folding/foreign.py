@@ -54,14 +54,13 @@ class ForeignProfile:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """The types by names of their own: where one repeats, the second is `NAME (2)`."""
-        seen: Counter[tuple[str, str]] = Counter()
-        found = []
+        """The types by names of their own, or `go tool pprof` refuses them: of two, the second is `NAME (2)`."""
+        counts: Counter[str] = Counter()
+        columns = []
         for name, unit in self.types:
-            seen[name, unit] += 1
-            number = seen[name, unit]
-            found.append((f"{name} ({number})" if number > 1 else name, unit))
-        return found
+            counts[name] += 1
+            columns.append((f"{name} ({counts[name]})" if counts[name] > 1 else name, unit))
+        return columns
 
 
 # Profiles with few equal samples pack to 1/1.3 up to 1/10; of equal samples alone, to 1/334, but these are small.
@@ -227,7 +226,7 @@ def encode_pprof(profile: ForeignProfile) -> bytes:
         return places.setdefault(frame, len(places) + 1)
 
     made = _pprof_class()(time_nanos=profile.time_ns, duration_nanos=profile.duration_ns)
-    for name, unit in profile.types:
+    for name, unit in profile.columns:
         made.sample_type.add(type=text(name), unit=text(unit))
     for sample in profile.samples:
         one = made.sample.add(location_id=[place(frame) for frame in reversed(sample.frames)], value=sample.values)

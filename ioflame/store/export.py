@@ -94,9 +94,10 @@ def profile_of(store: Store, run: str, events: Sequence[str], told: Sequence[str
         )
         for high, low, frames in store.query(_STACKS, [run]).rows
     }
-    types = [("samples", "count")] if own else [(name, unit) for name, unit in imported["types"]]
-    if own:
-        types += sorted({(event, unit) for _, _, _, _, event, unit, _, _ in rows})
+    # As stackfold has it: folded text has weights alone.
+    counted = own and any(samples is not None for *_, samples in rows)
+    types = [("samples", "count")] if counted else []
+    types += sorted({row[4:6] for row in rows}) if own else [(name, unit) for name, unit in imported["types"]]
     begun, lasted = (facts["begun"], facts["lasted"]) if own else (imported["time_ns"], imported.get("duration_ns", 0))
     made = ForeignProfile(types, begun, duration_ns=lasted)
     columns = made.columns
@@ -106,12 +107,12 @@ def profile_of(store: Store, run: str, events: Sequence[str], told: Sequence[str
         named = sorted([["comm", pool]] * bool(pool) + of_run)
         of = values[high, low, labels or (json.dumps(named) if named else "")]
         of[columns.index((event, unit))] += weight
-        if own:
+        if counted:
             of[0] += samples or 0
-    for (high, low, labels), counted in values.items():
+    for (high, low, labels), of in values.items():
         # The empty stack has no row in `stacks`: nothing of it could be unnested.
         told_of = tuple(tuple(one) for one in json.loads(labels)) if labels else ()
-        made.samples.append(ForeignSample(stacks.get((high, low), ()), tuple(counted), told_of))
+        made.samples.append(ForeignSample(stacks.get((high, low), ()), tuple(of), told_of))
     return made
 
 
