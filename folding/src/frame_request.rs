@@ -64,8 +64,7 @@ struct Alias {
 impl FrameRequest {
     /// Paths in it are relative to its directory.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read(path)
-            .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
+        let text = std::fs::read(path).map_err(|error| Error::unreadable(path, &error))?;
         let mut request: Self = serde_json::from_slice(&text).map_err(|error| {
             Error::usage(format!("{} is no request of a comparison: {error}", path.display()))
         })?;

@@ -1,6 +1,6 @@
 //! `stackfold diff`
 
-use super::overwrite::RequestFiles;
+use super::overwrite::refuse_overwriting;
 use super::{output, write_output};
 use crate::error::{EXIT_OK, Error};
 use crate::frame_request::FrameRequest;
@@ -46,7 +46,7 @@ pub struct DiffArgs {
 
 pub fn run(args: &DiffArgs) -> Result<u8, Error> {
     let request = FrameRequest::open(&args.runs)?;
-    RequestFiles::refuse_overwriting(request.files().chain([&*args.runs]), [("-o", args.output.as_deref())])?;
+    refuse_overwriting(request.files().chain([&*args.runs]), [("-o", args.output.as_deref())])?;
     let rules = if args.exact { &[][..] } else { &args.matching };
     let report = request.compare(rules)?.report();
     write_output(args.output.as_deref(), |out| output::compact_json(&report, out))?;
