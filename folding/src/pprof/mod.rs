@@ -6,7 +6,6 @@
 
 mod fields;
 mod read;
-mod samples;
 mod sites;
 mod tables;
 mod wire;

@@ -41,15 +41,9 @@ impl Message {
     }
 
     /// The key and length that precede so many bytes of a field.
-    pub fn begin_bytes(&mut self, field: u32, len: usize) {
+    fn begin_bytes(&mut self, field: u32, len: usize) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(len as u64);
-    }
-
-    /// A field of bytes that were put together before, in several pieces.
-    pub fn pieces(&mut self, field: u32, pieces: &[&[u8]]) {
-        self.begin_bytes(field, pieces.iter().map(|piece| piece.len()).sum());
-        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
     }
 
     /// Numbers one behind the other, in a field of bytes.
@@ -242,9 +236,9 @@ mod tests {
         assert!(values.iter().all(|&value| Element::new(value).number() == value));
         let mut packed = Message::default();
         packed.packed(1, values.iter().map(|&value| value.into()));
-        let mut pieces = Message::default();
-        pieces.pieces(1, &[&chain.bytes[..5], &chain.bytes[5..]]);
-        assert_eq!(pieces.bytes, packed.bytes);
+        let mut field = Message::default();
+        field.bytes(1, &chain.bytes);
+        assert_eq!(field.bytes, packed.bytes);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! A profile as pprof.
 
 use super::fields::{label, profile as top, sample, value_type};
-use super::samples::ValueKinds;
-use super::sites::{Sites, pieces};
+use super::sites::{Sites, ValueKinds, pieces};
 use super::tables::TableWriter;
 use super::wire::{Element, Message};
 use crate::frame::Origin;
