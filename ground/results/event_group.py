@@ -8,7 +8,7 @@ import msgspec
 
 from ground.results.files import Files
 from ground.results.ranges import Amount, Count
-from ground.system.atomic_files import read_json, write_json
+from ground.system.atomic_files import json_reader, write_json
 
 
 class Member(msgspec.Struct):
@@ -46,5 +46,4 @@ def write_event_group(directory: Path, group: EventGroup) -> None:
     write_json(directory / Files.EVENT_GROUP, group)
 
 
-def read_event_group(path: Path) -> EventGroup:
-    return read_json(path, EventGroup, "the events of a group")
+read_event_group = json_reader(EventGroup, "the events of a group")

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ground.errors import MeasurementError
 from ground.results.files import Files
-from ground.results.ranges import Amount, Count, OrNone, in_order
+from ground.results.ranges import Amount, Count, OrNone, Windowed
 from ground.system.atomic_files import read_json, write_json
 
 _T = TypeVar("_T", "Pmp", "Locks")
@@ -104,7 +104,7 @@ class Activity:
 
 
 @dataclass(frozen=True)
-class Pmp:
+class Pmp(Windowed):
     """`pmp.json`.
 
     sampler:   which implementation (`stacksampler`, `gdb`)
@@ -162,13 +162,6 @@ class Pmp:
     def is_slow(self) -> bool:
         """Whether the rate that was asked for was not reached."""
         return self.reached_hz is not None and self.reached_hz < _REACHED * self.hz
-
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
 
     @property
     def cut_short(self) -> str:

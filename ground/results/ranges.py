@@ -27,10 +27,20 @@ Place = Annotated[int, msgspec.Meta(description="a place in a list of the file: 
 Clock = Annotated[int, msgspec.Meta(description="on a clock that may begin anywhere")]
 
 
-def in_order(start_ns: int, end_ns: int) -> None:
-    """For `__post_init__` of what has both: msgspec says which value of a file a ValueError is of."""
-    if end_ns < start_ns:
-        raise ValueError(f"it ends {start_ns - end_ns:,} ns before it begins")
+class Windowed:
+    """Of a dataclass with the edges of a window, `start_ns` and `end_ns` (CLOCK_MONOTONIC): they are in order. msgspec
+    says which value of a file a ValueError is of."""
+
+    start_ns: Count
+    end_ns: Count
+
+    def __post_init__(self) -> None:
+        if self.end_ns < self.start_ns:
+            raise ValueError(f"it ends {self.start_ns - self.end_ns:,} ns before it begins")
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
 
 
 class Ends:

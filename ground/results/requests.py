@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ground.errors import MeasurementError
 from ground.results.io_latency import Device, DiskWindow, ProgramCost
-from ground.results.ranges import Count, in_order
-from ground.system.atomic_files import read_json, read_whole
+from ground.results.ranges import Count, Windowed
+from ground.system.atomic_files import json_reader, read_whole
 
 # Of Request.file and Request.stack: there is none.
 NOTHING = 0xFFFF_FFFF
@@ -82,7 +82,7 @@ class SeenThread:
 
 
 @dataclass(frozen=True)
-class Requests:
+class Requests(Windowed):
     """`requests.json`: what the rows of `requests.data` mean.
 
     pids:       the processes whose requests are counted apart; children: those of their children too
@@ -121,13 +121,8 @@ class Requests:
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1
 
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
 
-
-def read_requests(path: Path) -> Requests:
-    """`requests.json`. MeasurementError when it is missing or of another form."""
-    return read_json(path, Requests)
+read_requests = json_reader(Requests)
 
 
 def request_rows(path: Path, told: Requests) -> Iterator[Request]:

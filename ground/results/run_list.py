@@ -126,7 +126,7 @@ def _of_windows(directory: Path) -> ListedRun | None:
         from ground.results.pmp import read_pmp
 
         pmp = read_pmp(directory)
-        what = f"process {pmp.pid}, {(pmp.end_ns - pmp.start_ns) / 1e9:.1f} s"
+        what = f"process {pmp.pid}, {pmp.seconds:.1f} s"
         return ListedRun(name, _of_name(name), "pmp", what, f"{pmp.samples:,} samples")
     if _TIMED.match(name):
         return _unreadable(directory, "no record: the command ended before it wrote one")

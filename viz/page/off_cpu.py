@@ -20,7 +20,7 @@ def off_panel(off: OffCpu) -> Markup:
         return absent("No thread was seen in the off-CPU window.")
     groups = thread_groups(working)
     legend = (
-        f"Elapsed time x threads of the off-CPU window, {(off.end_ns - off.start_ns) / 1e9:.1f} s. "
+        f"Elapsed time x threads of the off-CPU window, {off.seconds:.1f} s. "
         "Threads whose names differ by a number are one group."
     )
     if idle:

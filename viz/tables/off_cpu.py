@@ -89,9 +89,8 @@ def off_cpu_section(off: OffCpu) -> Section:
         Column("", "mean, us", fixed(1), lambda row: row.ns / row.count / 1e3 if row.count else None),
         Column("", "what it is", ABOUT, lambda row: about.get(row.state), on="page"),
     ]
-    seconds = (off.end_ns - off.start_ns) / 1e9
     section: list[Block] = [
-        f"Where the threads wait (off-CPU; {len(working)} thread{'s' * (len(working) != 1)}, {seconds:.1f} s)",
+        f"Where the threads wait (off-CPU; {len(working)} thread{'s' * (len(working) != 1)}, {off.seconds:.1f} s)",
         *([left_out(len(idle), sum(thread.life_ns for thread in idle))] if idle else []),
         Records("states", [{"state": name, "ns": of.ns, "count": of.count} for name, of in off.states.items()]),
         Records("threads", list(_threads(off))),
@@ -157,7 +156,7 @@ def _without(clock: WallClock) -> Iterator[str]:
 
 def run_queue_section(queue: RunQueue) -> Section:
     """Waits for a CPU by what they began with: percentiles, the longest, the sum."""
-    seconds = (queue.end_ns - queue.start_ns) / 1e9
+    seconds = queue.seconds
     columns = [
         Column[tuple[str, Histogram]]("wait", "us", WORDS, lambda row: row[0]),
         *histogram_columns(lambda row: row[1], 99.99),
