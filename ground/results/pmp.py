@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
-from ground.errors import MeasurementError
 from ground.results.files import Files
 from ground.results.ranges import Amount, Count, OrNone, Windowed
-from ground.system.atomic_files import read_json, write_json
+from ground.system.atomic_files import read_json
 
-_T = TypeVar("_T", "Pmp", "Locks")
-
-SCHEMA = 1
 # Of the rate that was asked for.
 _REACHED = 0.9
 
@@ -121,7 +116,6 @@ class Pmp(Windowed):
     reached_hz: samples a second and thread; unseen: how many have none. None as `activity`
     """
 
-    schema: int
     sampler: str
     pid: Count
     event: str
@@ -147,6 +141,7 @@ class Pmp(Windowed):
     activity: Activity | None = None
     reached_hz: Amount | None = None
     unseen: Count | None = None
+    schema: int = 1
 
     @property
     def rate_words(self) -> str:
@@ -202,7 +197,6 @@ class Locks:
     condition_sites: the same for the conditions
     """
 
-    schema: int
     rules: str
     total: Tally
     waiting: Tally
@@ -214,25 +208,14 @@ class Locks:
     condition_sites: list[LockSite]
     idle_threads: Count = 0
     idle: Tally = Tally(0, 0)
+    schema: int = 1
 
 
 def read_pmp(directory: Path) -> Pmp:
     """`pmp.json` of a run directory; MeasurementError when it is missing or of another form."""
-    return _of_schema(directory / Files.PMP, Pmp)
+    return read_json(directory / Files.PMP, Pmp, "what ioflame pmp writes")
 
 
 def read_locks(directory: Path) -> Locks:
     """`locks.json` of a run directory; MeasurementError when it is missing or of another form."""
-    return _of_schema(directory / Files.LOCKS, Locks)
-
-
-def write(result: Pmp | Locks, path: Path) -> None:
-    """Writes a result whole or not at all."""
-    write_json(path, result)
-
-
-def _of_schema(path: Path, form: type[_T]) -> _T:
-    found = read_json(path, form, "what ioflame pmp writes")
-    if found.schema != SCHEMA:
-        raise MeasurementError(f"{path} has schema {found.schema}; this ioflame reads schema {SCHEMA}")
-    return found
+    return read_json(directory / Files.LOCKS, Locks, "what ioflame pmp writes")
