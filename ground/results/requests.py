@@ -125,19 +125,19 @@ class Requests(Windowed):
 read_requests = json_reader(Requests)
 
 
-def request_rows(path: Path, told: Requests) -> Iterator[Request]:
+def request_rows(path: Path, requests: Requests) -> Iterator[Request]:
     """The rows of `requests.data`, in the order in which they ended.
 
-    MeasurementError where they do not fit `told`: too many or too few, or with numbers that it does not define.
+    MeasurementError where they do not fit `requests`: too many or too few, or with numbers that it does not define.
     """
     data = read_whole(path)
-    if len(data) != told.rows * _ROW.size:
+    if len(data) != requests.rows * _ROW.size:
         raise MeasurementError(
-            f"{path} holds {len(data)} bytes, not {told.rows} requests of {_ROW.size}",
+            f"{path} holds {len(data)} bytes, not {requests.rows} requests of {_ROW.size}",
             means="it is cut short, or of another window",
         )
-    threads, files = len(told.threads), (NOTHING, len(told.files))
-    kinds = len(told.operations), len(told.found), len(told.submitters)
+    threads, files = len(requests.threads), (NOTHING, len(requests.files))
+    kinds = len(requests.operations), len(requests.found), len(requests.submitters)
     for row in map(Request._make, _ROW.iter_unpack(data)):
         known = row.thread < threads and (row.file == files[0] or row.file < files[1])
         if not known or row.operation >= kinds[0] or row.found >= kinds[1] or row.submitter >= kinds[2]:
