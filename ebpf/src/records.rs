@@ -201,7 +201,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         end_ns,
         sample: options.sample,
         slow_ns,
-        threshold_ns: options.threshold.map(|us| us * 1000),
+        threshold_ns: options.threshold_us.map(|us| us * 1000),
         one_in,
         ring_bytes: skeleton.maps.ring.max_entries(),
         notes: found_notes,

@@ -23,7 +23,7 @@ class _Instruments(Mapping[str, "Instrument"]):
     def _by_name(self) -> Mapping[str, Instrument]:
         modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
         instruments = [module.INSTRUMENT for module in modules if hasattr(module, "INSTRUMENT")]
-        return {one.name: one for one in sorted(instruments, key=lambda one: one.place)}
+        return {one.name: one for one in sorted(instruments, key=lambda one: one.order)}
 
     def __getitem__(self, name: str) -> Instrument:
         return self._by_name[name]

@@ -162,7 +162,7 @@ class Instrument:
     """What watches a workload or a target in windows of its own.
 
     name:     of its windows, and in COLLECT
-    place:    of its window among those of the others
+    order:    of its window among those of the others
     observer: not attached yet; HostError where this host cannot run it
     result:   the file it leaves in the run directory; "" for none
     reads:    files of the run directory that are shown on its page, and what reads each
@@ -184,7 +184,7 @@ class Instrument:
     """
 
     name: str
-    place: int
+    order: int
     observer: Callable[[ObserverContext], Observer]
     result: str = ""
     reads: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)

@@ -110,7 +110,7 @@ def _panel(seen: Observed) -> Markup:
 _RESULT = JsonResult(Files.IO_LATENCY, read_io_latency, lambda latency, _: io_latency_section(latency), _checks)
 INSTRUMENT = Instrument(
     "iolat",
-    place=2,
+    order=2,
     observer=_observer,
     result=Files.IO_LATENCY,
     reads={_RESULT.file: _RESULT.read},

@@ -109,7 +109,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     if len(arguments.pid) != 1 or arguments.children:
         raise UsageError("the ladder follows one process", mend="one --pid, without --children")
     request = LadderRequest(
-        arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.symbols,
+        arguments.pid[0], arguments.sample, arguments.start, arguments.no_reader, arguments.symbols,
         arguments.kind, arguments.query_symbol, arguments.return_trampolines,
     )  # fmt: skip
     return ladder_observer(request, children, out)
@@ -129,7 +129,7 @@ _RESULT = JsonResult(
 )
 INSTRUMENT = Instrument(
     "ladder",
-    place=3,
+    order=3,
     observer=_observer,
     result=Files.LADDER,
     reads={_RESULT.file: _RESULT.read},

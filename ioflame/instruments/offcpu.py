@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ebpf.backends import choose_backend
-from ebpf.observer import CoreObserver
+from ebpf.observer import CoreObserver, option_words
 from folding.offcpu import fold_off_cpu, off_cpu_stacks
 from ground.errors import RefusedError, UsageError
 from ground.results.categories import Categories, read_categories
@@ -72,9 +72,7 @@ def off_cpu_observer(
     waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
     """
     choose_backend("co-re", "offcpu")
-    arguments = ["--pid", str(pid), "--recording", str(recording)]
-    arguments += ["--waker"] if waker else []
-    arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
+    arguments = option_words(pid=pid, recording=recording, waker=waker, map_entries=map_entries)
     what = "eBPF on sched_switch and sched_waking: stacks by time off the CPU"
     return CoreObserver("offcpu", what, children, arguments, out)
 
@@ -227,7 +225,7 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 
 INSTRUMENT = Instrument(
     "offcpu",
-    place=4,
+    order=4,
     observer=_observer,
     result=Files.OFF_CPU,
     reads={Files.OFF_CPU: read_off_cpu, Files.WALL_CLOCK: read_wall_clock},

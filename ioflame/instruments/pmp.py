@@ -82,7 +82,7 @@ def _panel(seen: Observed) -> Markup:
 
 INSTRUMENT = Instrument(
     "pmp",
-    place=6,
+    order=6,
     observer=_observer,
     result=Files.PMP,
     reads={Files.PMP: lambda path: read_pmp(path.parent), Files.LOCKS: lambda path: read_locks(path.parent)},

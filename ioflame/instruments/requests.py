@@ -164,8 +164,8 @@ def _linked(path: Path) -> Sequence[int]:
 def _folder(directory: Path, folder: str) -> Sequence[StoredFolder]:
     """None where it is gone: what was in it is found by the folder above."""
     try:
-        place = directory / folder
-        return [StoredFolder(folder, Path(os.path.realpath(place)).name, place.stat().st_ino)]
+        path = directory / folder
+        return [StoredFolder(folder, Path(os.path.realpath(path)).name, path.stat().st_ino)]
     except OSError:
         return []
 
@@ -279,7 +279,7 @@ _RESULT = JsonResult(
 )
 INSTRUMENT = Instrument(
     "requests",
-    place=7,
+    order=7,
     observer=_observer,
     result=Files.REQUESTS,
     reads={_RESULT.file: _RESULT.read},

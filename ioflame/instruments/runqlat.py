@@ -8,8 +8,8 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ebpf.backends import choose_backend
-from ebpf.bpftrace import BpftraceObserver, BpftraceRun, Edge, read_histograms, read_maps, read_totals
-from ebpf.observer import CoreObserver
+from ebpf.bpftrace import BpftraceRun, Edge, ToolObserver, read_histograms, read_maps, read_totals
+from ebpf.observer import CoreObserver, option_words
 from ground.results.files import Files
 from ground.results.histogram import Histogram
 from ground.results.off_cpu import RunQueue, read_run_queue
@@ -58,20 +58,18 @@ def run_queue_observer(
     """
     if choose_backend(backend, "runqlat", _BACKENDS) == "bpftrace":
         return _bpftrace(children, pid, out)
-    arguments = ["--pid", str(pid)]
-    arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
-    return CoreObserver(
-        "runqlat", "eBPF on sched_switch and sched_waking: time in the run queue", children, arguments, out
-    )
+    what = "eBPF on sched_switch and sched_waking: time in the run queue"
+    return CoreObserver("runqlat", what, children, option_words(pid=pid, map_entries=map_entries), out)
 
 
 def _bpftrace(children: Children, pid: int, out: Path) -> Observer:
-    def result(text: str, opened: Edge[None], closed: Edge[None]) -> RunQueue:
-        return decode(text, pid, (opened.ns, closed.ns))
-
     run = BpftraceRun(children, "runqlat", [pid, 0, "CONTROL"], out)
+
+    def result(opened: Edge[None], closed: Edge[None]) -> RunQueue:
+        return decode(run.text, pid, (opened.ns, closed.ns))
+
     what = "a bpftrace script on sched_switch and sched_waking: time in the run queue"
-    return BpftraceObserver("runqlat", what, run, lambda: None, result, out, HeldProcess(pid))
+    return ToolObserver("runqlat", what, run, lambda: None, result, out, HeldProcess(pid))
 
 
 def decode(text: str, pid: int, window: tuple[int, int]) -> RunQueue:
@@ -121,7 +119,7 @@ _RESULT = JsonResult(
 )
 INSTRUMENT = Instrument(
     "runqlat",
-    place=5,
+    order=5,
     observer=_observer,
     result=Files.RUN_QUEUE,
     reads={_RESULT.file: _RESULT.read},

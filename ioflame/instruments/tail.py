@@ -252,7 +252,7 @@ def _panel(seen: Observed) -> Markup:
 
 INSTRUMENT = Instrument(
     "tail",
-    place=9,
+    order=9,
     observer=_observer,
     result=Files.RECORDED,
     reads={Files.TAIL: read_tail, Files.TAIL_FRAMES: read_frame_differences},

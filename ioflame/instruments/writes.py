@@ -135,7 +135,7 @@ _RESULT = JsonResult(
 )
 INSTRUMENT = Instrument(
     "writes",
-    place=10,
+    order=10,
     observer=_observer,
     result=Files.WRITES,
     reads={_RESULT.file: _RESULT.read, Files.JOBS: read_run_jobs},

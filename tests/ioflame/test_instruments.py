@@ -41,8 +41,8 @@ def test_every_file_is_found_in_the_order_of_the_windows() -> None:
     assert set(INSTRUMENTS) == files
     first = [module.INSTRUMENT for module in FIRST]
     assert [one for one in INSTRUMENTS.values() if one in first] == first
-    places = [one.place for one in INSTRUMENTS.values()]
-    assert places == sorted(set(places)), "two instruments have one place"
+    orders = [one.order for one in INSTRUMENTS.values()]
+    assert orders == sorted(set(orders)), "two instruments have one place"
     assert all(name == one.name for name, one in INSTRUMENTS.items())
 
 

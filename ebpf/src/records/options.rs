@@ -26,7 +26,7 @@ pub struct RecordsOptions {
     pub sample: u32,
     /// A query of so many us is slow (default: the 95th percentile of a second before the window)
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    pub threshold: Option<u64>,
+    pub threshold_us: Option<u64>,
     /// Which records are kept
     #[arg(long, value_enum, default_value_t = Keep::Slow)]
     pub keep: Keep,
