@@ -134,16 +134,14 @@ class Flame:
 class Alone:
     """`ioflame ebpf NAME`: the instrument by itself, on any process.
 
-    overhead:      a paragraph: what it costs the workload, measured how
-    example:       a command line and what it printed
+    What it costs the workload, and an example, are in `help/NAME.txt` beside this file.
+
     add_arguments: its own options; --pid, --children, --seconds, --json and --out are there already
     observer:      from the parsed options, the children of the job and the file to write; not attached yet
     show:          reads that file: as text, and what it is worth
     """
 
     about: str
-    overhead: str
-    example: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     observer: Callable[[argparse.Namespace, Children, Path], Observer]
     show: Callable[[Path], tuple[str, list[Check]]]

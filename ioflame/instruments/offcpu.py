@@ -37,29 +37,6 @@ from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
 
 _HOTTEST = 8
 
-_OVERHEAD = """
-Two small programs run at each context switch of the machine and at each wake-up; for threads of the process they walk
-the kernel and the user stack at switch-out. --waker walks the waker's, too.
-"""
-
-_EXAMPLE = """
-ioflame ebpf offcpu --pid 5283 --seconds 3 --dir waits
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-Where the threads wait (off-CPU; 1 thread, 3.0 s)
-left out: 7 idle threads (next to nothing to do; 20.984 s)
-
-States of the threads that work
-  state             ms  % of time       n  mean, us
-  on-CPU     1,467.096      48.94       -         -
-  io         1,391.868      46.43  72,606      19.2
-  lock           0.000       0.00       0         -
-  woken        138.776       4.63       -         -
-  preempted      0.013       0.00       1      12.8
-  all        2,997.752     100.00       -         -
-...
-"""
-
 
 def off_cpu_observer(
     children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None
@@ -235,8 +212,6 @@ INSTRUMENT = Instrument(
     flame=Flame(Files.OFF_CPU_DATA, _svg, _graph),
     alone=Alone(
         "where the threads of a process wait, by stack: storage, locks, conditions, joins, the run queue",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _show,

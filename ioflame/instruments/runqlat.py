@@ -21,23 +21,6 @@ from ioflame.instruments.instrument import Alone, Instrument, JsonResult, Observ
 from viz.page.run_view import Observed, Panel
 from viz.tables.off_cpu import run_queue_section
 
-_OVERHEAD = """
-Two small programs run at each context switch of the machine and at each wake-up; no stack is walked.
-"""
-
-_EXAMPLE = """
-ioflame ebpf runqlat --pid 5283 --seconds 3
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-Run queue (process 5283, 3.0 s)
-context switches: 73,334 voluntary, 17 involuntary (24,489/s)
-
-Waits for a CPU
-  us              n   mean    p50    p90     p99   p99.9  p99.99     max  sum, ms
-  preempted      16  23.85  15.36  48.54  114.25  114.25  114.25  114.25    0.382
-  started         0      -      -      -       -       -       -       -    0.000
-...
-"""
 # In the order of preference.
 _BACKENDS = ("co-re", "bpftrace")
 
@@ -128,8 +111,6 @@ INSTRUMENT = Instrument(
     panels=[Panel("Run queue", "runqlat", 4, [Files.RUN_QUEUE], _panel)],
     alone=Alone(
         "how long the threads of a process wait for a CPU, woken or preempted; context switches",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _RESULT.show,

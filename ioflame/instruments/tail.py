@@ -33,34 +33,6 @@ if TYPE_CHECKING:
     from ground.system.process import Children
     from workloads.registry import Rules
 
-_OVERHEAD = """
-Every query is trapped where it begins and where it is left. What that takes is predicted from a second before
-the window (queries/s x the cost of a trap here), printed, and refused above 5 % of a CPU unless --force says otherwise.
-A followed query costs 1 us more, and 3-5 us for each time that it sleeps, most of it for the two stacks. --sample N
-follows one query in N: the traps stay.
-"""
-
-_EXAMPLE = """
-ioflame ebpf tail --pid 5283 --seconds 9 --dir slow
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-Slow Gets (process 5283, 9.0 s, every query followed, 203,638 ended)
-the slowest 1 % take 48.6 us more than the median: 20 us [17, 21] of it on the CPU, 18 us [13, 26]
-  of it the device
-slow    p99, 66.3 us and more (95 % interval 65.9 to 66.7 us): n 2,039, 2.06 % of the threads' time
-median  p40 to p60, 41.6 to 42.8 us: n 434
-
-Where the time of slow and of median queries goes
-  us a query    slow  median  difference     95 % interval  share, %  what it is
-  on-CPU       41.52   22.01      +19.51  +17.24 to +21.48      40.2  what is left: running, our own
-                                                                      programs included
-  run queue    12.25    1.84      +10.41   +7.24 to +16.00      21.4  woken or preempted, waiting
-                                                                      for a CPU
-  device       36.12   17.88      +18.24  +13.06 to +25.53      37.5  then until the device
-                                                                      completed it
-...
-"""
-
 
 def _observer(context: ObserverContext) -> Observer:
     from ebpf.tail import TailRequest, tail_observer
@@ -266,8 +238,6 @@ INSTRUMENT = Instrument(
     panels=[Panel("Slow queries", "tail", 8, [Files.TAIL], _panel)],
     alone=Alone(
         "records of single queries: where the time of the slowest goes, beside the median ones",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _show,
