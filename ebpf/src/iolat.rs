@@ -17,7 +17,9 @@ use crate::kernel_flags::{Events, RequestFlags, kernel_btf};
 use crate::layout::{entries_of_cpus, names, plain};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result};
+use crate::session::{
+    Counting, MeasuredWindow, WindowOptions, constants, run_window, set_gate, write_result,
+};
 use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use observer::Failure;
 use observer::clock::now_ns;
@@ -94,14 +96,12 @@ struct Slice {
 /// `ground.results.io_latency.IoLatency`.
 #[derive(Serialize)]
 struct Latency {
-    schema: u32,
-    backend: &'static str,
+    #[serde(flatten)]
+    window: MeasuredWindow,
     how: String,
     device: Device,
     pids: Vec<u32>,
     children: bool,
-    start_ns: u64,
-    end_ns: u64,
     rows: Vec<OperationRow>,
     kinds: Vec<RequestKind>,
     slices: Vec<Slice>,
@@ -204,8 +204,7 @@ fn measure(
     };
     // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
     thread::sleep(SETTLE);
-    let (start_ns, end_ns) =
-        run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
+    let window = run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
     let IolatCounter { slices, edges, accounting, .. } = counter;
     let rows = rows_of(skeleton)?;
     let unfinished = skeleton.maps.flights.keys().count() as u64;
@@ -222,14 +221,11 @@ fn measure(
     // Under way when the window closed; on an idle device, requests whose end was never seen.
     facts.insert("unfinished", unfinished);
     let latency = Latency {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         how: how(Follow::of(device)?),
         device: device.clone(),
         pids: options.targets.pids.clone(),
         children: options.targets.children,
-        start_ns,
-        end_ns,
         rows,
         kinds: read_kinds(skeleton, &RequestFlags::of(kernel_btf()?))?,
         slices,

@@ -1,7 +1,6 @@
 //! The latency ladder: one query in N of a process from its first instruction through the block layer and back.
 
 mod disk;
-mod options;
 mod plan;
 mod rows;
 
@@ -9,6 +8,7 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
 
@@ -17,15 +17,16 @@ use crate::histogram::read_counts;
 use crate::layout::names;
 use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
-use crate::queries::{FILE_CALLS, READ, READ_CALLS};
+use crate::queries::{FILE_CALLS, QueryOptions, READ, READ_CALLS};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, begin_requests, constants, run_window, set_gate, write_result};
+use crate::session::{
+    Counting, MeasuredWindow, WindowOptions, begin_requests, constants, run_window, set_gate, write_result,
+};
 use crate::symbols::Function;
-use crate::uprobes::{self, Trap, Way};
+use crate::uprobes::{self, ReturnOptions, Trap, Way};
 use disk::FollowedDisk;
 use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
-pub use options::LadderOptions;
 use rows::Stage;
 use skeleton::types::counter as Counter;
 
@@ -39,13 +40,43 @@ const LOSSES: [&str; 10] = names!(
 /// At whether the process is still there.
 const EACH_LOOK: Duration = Duration::from_millis(200);
 
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Start {
+    /// At the query where its function is found and called, at the read call otherwise
+    Auto,
+    /// At the query, or not at all
+    Query,
+    /// At the read call: no uprobes
+    Syscall,
+}
+
+#[derive(Args)]
+pub struct LadderOptions {
+    /// The process whose queries are followed
+    #[arg(long)]
+    pid: u32,
+    /// Follow one query in so many; the gaps are drawn at random
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    sample: u32,
+    /// Where the ladder starts
+    #[arg(long, value_enum, default_value_t = Start::Auto)]
+    start: Start,
+    /// Leave out the uprobes on the file reader: cheaper, and its two stages become part of the query's
+    #[arg(long)]
+    no_reader: bool,
+    #[command(flatten)]
+    returns: ReturnOptions,
+    #[command(flatten)]
+    queries: QueryOptions,
+    #[command(flatten)]
+    window: WindowOptions,
+}
+
 #[derive(Serialize)]
 struct Ladder {
-    schema: u32,
-    backend: &'static str,
+    #[serde(flatten)]
+    window: MeasuredWindow,
     pid: u32,
-    start_ns: u64,
-    end_ns: u64,
     sample: u32,
     /// `query` or `syscall`.
     start: &'static str,
@@ -165,7 +196,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         missed: MissedRuns::default(),
         life: Life::new(&process, plan.is_some()),
     };
-    let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
+    let window = run_window(&options.window, EACH_LOOK, &mut counter)?;
     let ended = counter.life.ended();
     let missed = counter.missed.until_now(counter.skeleton.object())?;
     let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
@@ -175,11 +206,8 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(bss.losses).collect();
     losses.insert("missed", missed);
     let ladder = Ladder {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         pid: options.pid,
-        start_ns,
-        end_ns,
         sample: options.sample,
         start: if plan.is_some() { "query" } else { "syscall" },
         notes,

@@ -12,7 +12,9 @@ use crate::histogram::{Histogram, read_rows};
 use crate::layout::names;
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result};
+use crate::session::{
+    Counting, MeasuredWindow, WindowOptions, constants, run_window, set_gate, write_result,
+};
 use observer::{Failure, Process};
 
 skeleton!("runqlat");
@@ -34,11 +36,9 @@ pub struct RunqlatOptions {
 
 #[derive(Serialize)]
 struct RunQueue {
-    schema: u32,
-    backend: &'static str,
+    #[serde(flatten)]
+    window: MeasuredWindow,
     pid: u32,
-    start_ns: u64,
-    end_ns: u64,
     /// From the wake-up, from being preempted, from the thread's creation; each until it has a CPU.
     waits: BTreeMap<&'static str, Histogram>,
     voluntary: u64,
@@ -81,16 +81,12 @@ pub fn run(options: &RunqlatOptions) -> Result<(), Failure> {
     let mut skeleton = needs::load("runqlat", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
     process.must_be_alive()?;
-    let (start_ns, end_ns) =
-        run_window(&options.window, Duration::from_secs(1), &mut RunqlatCounter(&mut skeleton))?;
+    let window = run_window(&options.window, Duration::from_secs(1), &mut RunqlatCounter(&mut skeleton))?;
     let rows = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, KINDS.len())?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let result = RunQueue {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         pid: options.pid,
-        start_ns,
-        end_ns,
         waits: KINDS.into_iter().zip(rows).collect(),
         voluntary: bss.voluntary,
         involuntary: bss.involuntary,

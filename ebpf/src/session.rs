@@ -37,17 +37,27 @@ pub trait Counting {
     }
 }
 
-/// Runs the window; its edges in ns (monotonic). A signal (SIGINT, SIGTERM) ends it early, with what was counted.
+/// What each result begins with.
+#[derive(Clone, Copy, Serialize)]
+pub struct MeasuredWindow {
+    schema: u32,
+    backend: &'static str,
+    /// Its edges, CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+/// Runs the window. A signal (SIGINT, SIGTERM) ends it early, with what was counted.
 pub fn run_window(
     options: &WindowOptions,
     slice: Duration,
     counting: &mut dyn Counting,
-) -> Result<(u64, u64), Failure> {
+) -> Result<MeasuredWindow, Failure> {
     let mut control = Control::new(options.control)?;
     control.ready()?;
-    let start = now_ns();
+    let start_ns = now_ns();
     counting.set_gate(true);
-    control.opened(start);
+    control.opened(start_ns);
     let begun = Instant::now();
     let seconds = Duration::try_from_secs_f64(options.seconds).ok().filter(|_| options.control.is_none());
     let last = seconds.and_then(|seconds| begun.checked_add(seconds));
@@ -59,10 +69,10 @@ pub fn run_window(
         next += slice;
     }
     counting.set_gate(false);
-    let end = now_ns();
+    let end_ns = now_ns();
     counting.slice()?;
-    control.closed(end);
-    Ok((start, end))
+    control.closed(end_ns);
+    Ok(MeasuredWindow { schema: crate::SCHEMA, backend: "co-re", start_ns, end_ns })
 }
 
 /// Writes the result whole or not at all.

@@ -7,8 +7,8 @@ use observer::Failure;
 use serde::Serialize;
 
 use super::counter::RecordsCounter;
-use super::options::{Keep, RecordsOptions};
 use super::skeleton::types::{counter as Counter, gate_state, rows_of};
+use super::{Keep, RecordsOptions};
 use crate::symbols::Function;
 use crate::uprobes::Trap;
 
