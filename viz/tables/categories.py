@@ -100,10 +100,10 @@ def categories_table(
         return None if cores is None else row.share / 100 * cores
 
     def of_cost(row: Category) -> tuple[float, float] | None:
-        cost = in_use(row) if row.us_per_query is None else row.us_per_query
+        whole_cost = cores if every.us_per_query is None else every.us_per_query
         ends = interval(row)
-        return None if cost is None or ends is None or not row.share else (
-            cost / row.share * ends[0], cost / row.share * ends[1]
+        return None if whole_cost is None or ends is None else (
+            whole_cost * ends[0] / 100, whole_cost * ends[1] / 100
         )  # fmt: skip
 
     most = max((ends[1] if (ends := interval(row)) else row.share for row in rows), default=100.0)
