@@ -35,9 +35,9 @@ def counting_command(valgrind: str, argv: Sequence[str], counts: Path, padding: 
 
     counts: an existing directory, which gets a file of each process that it starts, called by its id
     """
-    place = str(counts).replace("%", "%%")
+    escaped = str(counts).replace("%", "%%")
     return repeatable_command(
-        [valgrind, *_CALLGRIND, *_OF_EACH_PROCESS, f"--callgrind-out-file={place}/%p", *argv], padding
+        [valgrind, *_CALLGRIND, *_OF_EACH_PROCESS, f"--callgrind-out-file={escaped}/%p", *argv], padding
     )
 
 

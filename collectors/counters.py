@@ -90,8 +90,8 @@ def device_of(path: Path) -> Device:
 
 def _mount_source_number(path: Path) -> int | None:
     real = path.resolve()
-    holding = [mount for mount in mounts() if real.is_relative_to(mount.place)]
-    source = max(reversed(holding), key=lambda mount: len(mount.place.parts)).source
+    holding = [mount for mount in mounts() if real.is_relative_to(mount.mount_point)]
+    source = max(reversed(holding), key=lambda mount: len(mount.mount_point.parts)).source
     with contextlib.suppress(OSError):
         return os.stat(source).st_rdev  # noqa: PTH116 - st_rdev of a device node
     return None

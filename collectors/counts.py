@@ -79,7 +79,7 @@ def command_count(command: str, children: Children, lag: float = 0.0) -> Count:
             (value,) = map(float, words)
         except ValueError:
             raise MeasurementError(
-                f"the count printed {done.text.strip()[:80]!r}, which is no number",
+                f"the count printed {done.text.strip()[:80]!r}, which is not a number",
                 means="it has to print one growing number and nothing else",
                 mend=f"sh -c {shlex.quote(command)}",
             ) from None
@@ -177,11 +177,11 @@ class QueryCount:
         ended = time.monotonic_ns()
         self.seconds += (ended - begun) / 1e9
         if not abs(value) < _MOST:
-            self.failed = f"it answered {value:g}, which is no number of queries"
+            self.failed = f"it answered {value:g}, which is not a number of queries"
             return
         values = self.known.values
         if values and value < values[-1]:
-            self.failed = f"it went down, from {values[-1]:,.0f} to {value:,.0f}: it is no count, or began anew"
+            self.failed = f"it went down, from {values[-1]:,.0f} to {value:,.0f}: it is not a count, or began anew"
             return
         self.known.add((begun + ended) // 2, value)
 

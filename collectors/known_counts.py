@@ -32,10 +32,10 @@ class KnownCounts:
     def at(self, moment_ns: int) -> float | None:
         """Queries finished at a moment, between two known ones linearly by the time in which the client was not
         stopped; None outside of them."""
-        place = self._gap(moment_ns)
-        if place is None:
+        gap = self._gap(moment_ns)
+        if gap is None:
             return None
-        return self.values[place] + self._share(place, moment_ns) * self._gain(place)
+        return self.values[gap] + self._share(gap, moment_ns) * self._gain(gap)
 
     def off(self, moment_ns: int) -> float:
         """Standard deviation of `at`, queries: how far they may have come other than evenly between two known moments.
@@ -43,16 +43,16 @@ class KnownCounts:
         By how much the rates of neighbouring gaps differ, as of gains that are independent of one another (a Brownian
         bridge); of fewer than three gaps that is not known, and any rate up to twice the gap's is taken as likely.
         """
-        place = self._gap(moment_ns)
-        if place is None:
+        gap = self._gap(moment_ns)
+        if gap is None:
             return 0.0
-        share = self._share(place, moment_ns)
+        share = self._share(gap, moment_ns)
         gaps = [(self._running(*span), self._gain(at)) for at, span in enumerate(pairwise(self.moments))]
         rates = [(seconds, gain / seconds) for seconds, gain in gaps if seconds]
         if len(rates) < 3:
-            return abs(self._gain(place)) * min(share, 1 - share) / math.sqrt(3)
+            return abs(self._gain(gap)) * min(share, 1 - share) / math.sqrt(3)
         spread = [(b - a) ** 2 / (1 / s + 1 / t) for (s, a), (t, b) in pairwise(rates)]
-        return math.sqrt(sum(spread) / len(spread) * gaps[place][0] * share * (1 - share))
+        return math.sqrt(sum(spread) / len(spread) * gaps[gap][0] * share * (1 - share))
 
     @property
     def rate(self) -> float:
@@ -61,16 +61,16 @@ class KnownCounts:
         return (self.values[-1] - self.values[0]) / seconds if seconds else 0.0
 
     def _gap(self, moment: int) -> int | None:
-        """The place of the known moment before it."""
+        """The index of the known moment before it."""
         if not self.moments or not self.moments[0] <= moment <= self.moments[-1]:
             return None
         return max(min(bisect.bisect_right(self.moments, moment), len(self.moments) - 1) - 1, 0)
 
-    def _gain(self, place: int) -> float:
-        return self.values[min(place + 1, len(self.values) - 1)] - self.values[place]
+    def _gain(self, gap: int) -> float:
+        return self.values[min(gap + 1, len(self.values) - 1)] - self.values[gap]
 
-    def _share(self, place: int, moment: int) -> float:
-        first, last = self.moments[place], self.moments[min(place + 1, len(self.moments) - 1)]
+    def _share(self, gap: int, moment: int) -> float:
+        first, last = self.moments[gap], self.moments[min(gap + 1, len(self.moments) - 1)]
         span = self._running(first, last)
         return self._running(first, moment) / span if span else 1.0
 

@@ -99,9 +99,9 @@ class MappedFiles:
         with contextlib.suppress(OSError, KeyError):
             status = named_fields(process.path("status"))
             number, user = status["NSpid"].split()[-1], int(status["Uid"].split()[0])
-            place = f"tmp/perf-{number}.map"
-            process.path(f"root/{place}").lstat()
-            with process.open_inside(place) as source:
+            path = f"tmp/perf-{number}.map"
+            process.path(f"root/{path}").lstat()
+            with process.open_inside(path) as source:
                 file = os.fstat(source.fileno())
                 if stat.S_ISREG(file.st_mode) and file.st_uid in (0, user) and file.st_size <= _LARGEST_MAP:
                     _copy(source, self._directory / "tmp" / f"perf-{process.pid}.map")

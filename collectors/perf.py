@@ -73,7 +73,7 @@ def core_kinds(devices: Path = Path("/sys/bus/event_source/devices")) -> list[st
     Each of them has an event `cycles` of its own, and a recording has all of them (perf-list(1), "hybrid").
     """
     # What counts for a socket has `cpumask` instead.
-    kinds = sorted(place.parent.name for place in devices.glob("*/cpus"))
+    kinds = sorted(file.parent.name for file in devices.glob("*/cpus"))
     return kinds if len(kinds) > 1 else []
 
 

@@ -21,17 +21,19 @@ import msgspec
 from collectors import pmp_gdb
 from collectors.counters import host_gained, host_times
 from collectors.pmp_plan import PmpPlan
-from ground.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.off_cpu import OffCpu
-from ground.results.pmp import Activity, Pmp, write
+from ground.results.pmp import Activity, Pmp
 from ground.results.record import HostTimes
+from ground.system.atomic_files import write_json
 from ground.system.binaries import built_binary
 from ground.system.control import ControlledProgram
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import switches
 from ground.system.process import Children
+from ground.text.ranges import choice
 
 _LATE = 0.05
 _LACKING = 0.01
@@ -78,11 +80,7 @@ SAMPLERS: dict[str, Sampler] = {sampler.name: sampler for sampler in (StackSampl
 
 
 def sampler_named(name: str) -> Sampler:
-    if name not in SAMPLERS:
-        raise UsageError(
-            f"--sampler {name} is not known", means="nothing was started", mend=f"--sampler {'|'.join(SAMPLERS)}"
-        )
-    return SAMPLERS[name]
+    return SAMPLERS[choice("--sampler", name, SAMPLERS)]
 
 
 class Sampling:
@@ -143,7 +141,7 @@ class Sampling:
                 reached_hz=sum(seen) / len(lasting) / found.seconds if lasting and found.seconds else None,
                 unseen=len(lasting) - len(seen),
             )
-        write(found, self._directory / Files.PMP)
+        write_json(self._directory / Files.PMP, found)
 
     def _raw(self) -> Pmp:
         path = self._directory / Files.PMP_RAW
@@ -270,13 +268,13 @@ def _states(pmp: Pmp, off: OffCpu) -> Iterator[Check]:
         "R": off.ran_ns + sum(ns.get(name, 0) for name in _RUNS),
         "D": sum(ns.get(name, 0) for name in _WAITS_IN_KERNEL),
     }
-    told, apart = [], False
+    shares, apart = [], False
     for letter, spent in by_scheduler.items():
         tally = pmp.states.get(letter)
         sampled, seen = (tally.weight_ns if tally else 0) / pmp.weight_ns, spent / off.elapsed_ns
-        told.append(f"{letter} {sampled:.0%} (off-CPU {seen:.0%})")
+        shares.append(f"{letter} {sampled:.0%} (off-CPU {seen:.0%})")
         between = (sampled + seen) / 2
         chance = 2 * math.sqrt(between * (1 - between) / max(pmp.rounds, 1))
         apart |= abs(sampled - seen) > _STATES_DIFFER + chance
     means = "the sampler's moments are not like all others, or the windows differ: believe off-CPU's states"
-    yield Check("pmp states", Verdict.WARN if apart else Verdict.OK, ", ".join(told), means if apart else "")
+    yield Check("pmp states", Verdict.WARN if apart else Verdict.OK, ", ".join(shares), means if apart else "")

@@ -28,9 +28,9 @@ from collectors.gdb_stacks import stacks_by_thread
 from collectors.pmp_plan import PmpPlan
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError
 from ground.results.files import Files
-from ground.results.pmp import SCHEMA, Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
-from ground.results.pmp import write as write_result
+from ground.results.pmp import Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
 from ground.results.states import SAMPLED_FRAMES
+from ground.system.atomic_files import write_json
 from ground.system.control import CLOSE, OPEN, READY, answer_line
 from ground.system.held_process import HeldProcess
 from ground.system.process import OWN_GROUP, tool_path
@@ -91,7 +91,7 @@ class _Sampling:
         self.stacks: Counter[bytes] = Counter()
         self.counts: Counter[bytes] = Counter()
         self.threads: dict[int, tuple[str, Counter[str], Counter[str]]] = {}
-        self.places: dict[tuple[str, str, int], list[int]] = {}
+        self.waits: dict[tuple[str, str, int], list[int]] = {}
         self.pauses: list[int] = []
         self.failed: list[str] = []
         self.continued = 0
@@ -157,17 +157,17 @@ class _Sampling:
             self._last[tid] = now
             self._keep(tid, stacks[tid], (state, wchan, call), weight)
 
-    def _keep(self, tid: int, frames: list[bytes], place: tuple[str, str, int], weight: int) -> None:
+    def _keep(self, tid: int, frames: list[bytes], wait: tuple[str, str, int], weight: int) -> None:
         comm = self.process.read(tid, "comm")
         # As stackfold has it: a name is one word without `;`.
         word = comm.translate(bytes.maketrans(b"; \t\n\r", b":____")) or b"?"
-        stack = b";".join([word, *frames, SAMPLED_FRAMES[place[0]].encode()])
+        stack = b";".join([word, *frames, SAMPLED_FRAMES[wait[0]].encode()])
         self.stacks[stack] += weight
         self.counts[stack] += 1
         _, samples, weights = self.threads.setdefault(tid, (comm.decode("utf-8", "replace"), Counter(), Counter()))
-        samples[place[0]] += 1
-        weights[place[0]] += weight
-        tally = self.places.setdefault(place, [0, 0])
+        samples[wait[0]] += 1
+        weights[wait[0]] += weight
+        tally = self.waits.setdefault(wait, [0, 0])
         tally[0] += 1
         tally[1] += weight
 
@@ -192,7 +192,7 @@ def _result(sampling: _Sampling, hz: float, times: tuple[int, int], rounds: tupl
             total = states.setdefault(state, [0, 0])
             total[0] += tally.samples
             total[1] += tally.weight_ns
-    places = [WaitPlace(*place, samples=tally[0], weight_ns=tally[1]) for place, tally in sampling.places.items()]
+    places = [WaitPlace(*wait, samples=tally[0], weight_ns=tally[1]) for wait, tally in sampling.waits.items()]
     notes = [
         "gdb -readnever reads no unwind tables: callers may be missing, and [unknown] may be no frame at all",
         "each stop by gdb ends calls like epoll_wait, or recv with a timeout, with EINTR: the process has seen it",
@@ -202,7 +202,6 @@ def _result(sampling: _Sampling, hz: float, times: tuple[int, int], rounds: tupl
         notes.append(f"gdb left the process stopped {sampling.continued} times: it was continued each time")
     used = os.times()
     return Pmp(
-        schema=SCHEMA,
         sampler="gdb",
         pid=sampling.process.pid,
         event="wall-clock",
@@ -348,7 +347,7 @@ def _run(arguments: argparse.Namespace) -> None:
     for name, stacks in ((Files.PMP_FOLDED, sampling.stacks), (Files.PMP_COUNTS, sampling.counts)):
         lines = (b"%s %d\n" % item for item in sorted(stacks.items()))
         (directory / name).write_bytes(b"".join(lines))
-    write_result(_result(sampling, arguments.hz, (begun, ended), (rounds, late), end), directory / Files.PMP_RAW)
+    write_json(directory / Files.PMP_RAW, _result(sampling, arguments.hz, (begun, ended), (rounds, late), end))
     if not sampling.counts and sampling.failed:
         raise MeasurementError(f"gdb failed each of {len(sampling.failed)} times: {sampling.failed[-1]}")
 

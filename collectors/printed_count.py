@@ -44,7 +44,7 @@ class PrintedCount:
         wrong = next((said[name] for name, value in numbers.items() if not math.isfinite(value)), None)
         with self._lock:
             if wrong is not None:
-                self.failed = f"it printed {wrong!r} in {line.strip()[:80]!r}, which is no number"
+                self.failed = f"it printed {wrong!r} in {line.strip()[:80]!r}, which is not a number"
             else:
                 self._take(numbers, moment_ns)
 
@@ -58,7 +58,7 @@ class PrintedCount:
             before = values[-1]
             value = numbers["total"] if "total" in numbers else before + self._gained(numbers, moment)
             if value < before:
-                self.failed = f"it went down, from {before:,.0f} to {value:,.0f}: it is no count, or began anew"
+                self.failed = f"it went down, from {before:,.0f} to {value:,.0f}: it is not a count, or began anew"
                 return
             self.known.add(moment, value)
         self._seconds = seconds if seconds is not None else self._seconds

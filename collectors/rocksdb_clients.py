@@ -24,12 +24,11 @@ def open_database(process: HeldProcess) -> Path | None:
     with contextlib.suppress(OSError):
         for descriptor in os.listdir(process.path("fd")):  # noqa: PTH208 - names, not paths
             with contextlib.suppress(OSError):
-                place, _, name = str(process.path(f"fd/{descriptor}").readlink()).rpartition("/")
-                if _OF_A_DATABASE.fullmatch(name) and place not in known:
-                    seen = process.path(f"root{place}")
-                    known[place] = any(seen.glob(_OPTIONS))
-                if known.get(place):
-                    return Path(place)
+                directory, _, name = str(process.path(f"fd/{descriptor}").readlink()).rpartition("/")
+                if _OF_A_DATABASE.fullmatch(name) and directory not in known:
+                    known[directory] = any(process.path(f"root{directory}").glob(_OPTIONS))
+                if known.get(directory):
+                    return Path(directory)
     return None
 
 
@@ -46,7 +45,7 @@ def argv_of(process: HeldProcess) -> list[str]:
     return [word.decode("utf-8", "surrogateescape") for word in words.split(b"\0")] if words else []
 
 
-def place_of(process: HeldProcess) -> Path:
+def working_directory(process: HeldProcess) -> Path:
     """Its working directory."""
     try:
         return process.path("cwd").readlink()

@@ -209,7 +209,7 @@ def main() -> None:
     run, other, experiment, comparison = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)
-    printed = screen(open_run(run), "ioflame show runs/latest", 100, unicode=True).strip("\n")
+    printed = screen(open_run(run), "ioflame show runs/latest", 100).strip("\n")
     with tempfile.TemporaryDirectory() as folder:
         made = {"run": run / "report.html", "experiment": experiment / "experiment.html"}
         pages = {name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal", "versions")}

@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -135,12 +135,24 @@ class Edge(Generic[_Seen]):
     after: _Seen
 
 
-class BpftraceObserver(Generic[_Seen]):
-    """A script as an Observer.
+class ToolRun(Protocol):
+    """One run of a tool that somebody else made, as `BpftraceRun` has it."""
 
-    look:    what is to be seen beside the script at each edge of its window
-    result:  what is written to `out` as JSON, from the script's output and both edges
-    process: the one that the script knows by its number
+    def attach(self) -> None: ...
+
+    def open(self) -> int: ...
+
+    def close(self) -> int: ...
+
+    def detach(self) -> None: ...
+
+
+class ToolObserver(Generic[_Seen]):
+    """A tool as an Observer.
+
+    look:    what is to be seen beside it at each edge of its window
+    result:  what is written to `out` as JSON, from both edges, once it has ended
+    process: the one that it knows by its number
     """
 
     takes_turns = False
@@ -149,9 +161,9 @@ class BpftraceObserver(Generic[_Seen]):
         self,
         kind: str,
         what: str,
-        run: BpftraceRun,
+        run: ToolRun,
         look: Callable[[], _Seen],
-        result: Callable[[str, Edge[_Seen], Edge[_Seen]], object],
+        result: Callable[[Edge[_Seen], Edge[_Seen]], object],
         out: Path,
         process: HeldProcess | None = None,
     ) -> None:
@@ -175,7 +187,7 @@ class BpftraceObserver(Generic[_Seen]):
     def detach(self) -> None:
         self._run.detach()
         if self._opened is not None and self._closed is not None:
-            result = self._result(self._run.text, self._opened, self._closed)
+            result = self._result(self._opened, self._closed)
             self._out.write_bytes(msgspec.json.encode(result) + b"\n")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ebpf.observer import CoreObserver, loader_binary
+from ebpf.observer import CoreObserver, loader_binary, option_words
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.ranges import Count
 from ground.system.atomic_files import read_json
@@ -44,7 +44,7 @@ def functions_of(symbol: str, pids: Sequence[int]) -> list[str]:
     binary = loader_binary()
     if binary is None:
         raise HostError("ioflame-ebpf is not built", means="calls cannot be counted", mend="make setup")
-    words = [str(binary), "calls", *_arguments(symbol, pids), "--list"]
+    words = [str(binary), "calls", *option_words(function=symbol, pid=list(pids), list=True)]
     done = capture(words, timeout=_LOOKING_SECONDS)
     if done.returncode != 0:
         raise HostError(
@@ -67,8 +67,9 @@ def calls_in(children: Children, symbol: str, pids: Sequence[int], seconds: floa
 
     out: where the count goes; what its program says goes beside it
     """
+    words = option_words(function=symbol, pid=list(pids))
     for _ in range(_WINDOWS):
-        observer = CoreObserver("calls", f"calls of {symbol}", children, _arguments(symbol, pids), out)
+        observer = CoreObserver("calls", f"calls of {symbol}", children, words, out)
         observer.attach()
         observer.open()
         time.sleep(seconds)  # the window itself
@@ -81,7 +82,3 @@ def calls_in(children: Children, symbol: str, pids: Sequence[int], seconds: floa
         means="queries cannot be counted by it; calls in processes that started meanwhile are not seen",
         mend="--count-symbol <a function that runs once a query>",
     )
-
-
-def _arguments(symbol: str, pids: Sequence[int]) -> list[str]:
-    return [f"--function={symbol}", *(f"--pid={pid}" for pid in pids)]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ebpf.backends import BACKENDS, choose_backend
 from ebpf.diskstats import counted_twice, not_counted, requests_between
-from ebpf.iolat_bcc import BccIoLatency
+from ebpf.iolat_bcc import bcc_io_latency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
 from ebpf.losses import UNSEEN, losses_words, unseen_verdict
-from ebpf.observer import CoreObserver
+from ebpf.observer import CoreObserver, option_words
 from ebpf.request_cost import cost_checks
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import IoLatency
@@ -48,11 +48,8 @@ def io_latency_observer(request: IoLatencyRequest, children: Children, out: Path
 
 
 def _co_re(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
-    arguments = ["--device", "{}:{}".format(*request.device)]
-    for pid in request.pids:
-        arguments += ["--pid", str(pid)]
-    if request.children:
-        arguments.append("--children")
+    device = "{}:{}".format(*request.device)
+    arguments = option_words(device=device, pid=list(request.pids), children=request.children)
     what = "IO latency, CO-RE programs on the block layer's events"
     return CoreObserver("iolat", what, children, arguments, out, turns=request.turns)
 
@@ -62,7 +59,7 @@ def _bpftrace(request: IoLatencyRequest, children: Children, out: Path) -> Obser
 
 
 def _bcc(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
-    return BccIoLatency(children, request.pids, request.device, out)
+    return bcc_io_latency(children, request.pids, request.device, out)
 
 
 _BACKENDS: Mapping[str, Callable[[IoLatencyRequest, Children, Path], Observer]] = {

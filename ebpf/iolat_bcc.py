@@ -15,14 +15,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
+from ebpf.bpftrace import Edge, ToolObserver
 from ebpf.diskstats import device_of_number, disk_counts, disk_window
 from ebpf.trial import Trial
 from ground.errors import HostError, IoflameError, MeasurementError
 from ground.results.histogram import Histogram
-from ground.results.io_latency import IoKind, IoLatency, IoRow
+from ground.results.io_latency import Device, IoKind, IoLatency, IoRow
+from ground.system.atomic_files import read_text
 from ground.system.diskstats import DiskCounts
+from ground.system.observer import Observer
 from ground.system.process import Child, Children, capture
 
 _HOW = (
@@ -37,86 +38,70 @@ _SETTLE_SECONDS = 0.5
 _LINE = re.compile(r"^\s*(\d+) -> (\d+)\s*: (\d+)\s")
 
 
-class BccIoLatency:
-    """The observer `iolat` (an Observer) on bcc: attached when its window opens, since it cannot be made to wait."""
+def bcc_io_latency(children: Children, pids: Sequence[int], number: tuple[int, int], out: Path) -> Observer:
+    """The observer `iolat` on bcc. HostError for a device that biolatency cannot count."""
+    device = device_of_number(*number)
+    if device.bio_based or device.partition:
+        raise HostError(f"biolatency counts the requests of whole disks; {device.name} is none", mend="EBPF=co-re")
+    run = _Biolatency(children, device, out)
 
-    kind = "iolat"
-    takes_turns = False
-    what = "IO latency, bcc's biolatency"
+    def result(opened: Edge[DiskCounts | None], closed: Edge[DiskCounts | None]) -> IoLatency:
+        total, at_device = run.histograms("total"), run.histograms("device")
+        if not (total or at_device):
+            # Seen of other tools of bcc: they fail to attach, print nothing, and end with 0.
+            raise MeasurementError("biolatency counted nothing", means="it attached to nothing, or nothing was read")
+        rows = [
+            IoRow(name, "others", Histogram(), at_device.get(name, {}).get("", Histogram()), merged[""])
+            for name, merged in sorted(total.items())
+        ]
+        kinds = [
+            IoKind(name, flags.split("-"), 0, "others", histogram.count, histogram.sum_ns)
+            for name, by_flags in total.items()
+            for flags, histogram in by_flags.items()
+            if flags
+        ]
+        edges = disk_window((opened.before, opened.after), (closed.before, closed.after))
+        return IoLatency(
+            "bcc", _HOW, device, list(pids), False, opened.ns, closed.ns, rows, kinds, [], {}, diskstats=edges
+        )
 
-    def __init__(self, children: Children, pids: Sequence[int], number: tuple[int, int], out: Path) -> None:
-        self._device = device_of_number(*number)
-        if self._device.bio_based or self._device.partition:
-            raise HostError(
-                f"biolatency counts the requests of whole disks; {self._device.name} is none", mend="EBPF=co-re"
-            )
-        self._children, self._pids, self._out = children, list(pids), out
+    return ToolObserver("iolat", "IO latency, bcc's biolatency", run, lambda: disk_counts(device), result, out)
+
+
+class _Biolatency:
+    """biolatency with and without the queue; attached when the window opens, since it cannot be made to wait."""
+
+    def __init__(self, children: Children, device: Device, out: Path) -> None:
+        self._children, self._device, self._out = children, device, out
         self._runs: dict[str, Child] = {}
-        self._opened: tuple[DiskCounts | None, int, DiskCounts | None] | None = None
-        self._closed: tuple[DiskCounts | None, int, DiskCounts | None] | None = None
 
     def attach(self) -> None: ...
 
-    def open(self) -> None:
-        before = disk_counts(self._device)
+    def open(self) -> int:
         for stage, options in (("device", []), ("total", ["-Q"])):
-            text = self._text(stage)
             argv = ["biolatency", "-F", *options, "-d", self._device.name, _INTERVAL]
             self._runs[stage] = self._children.start(
-                f"biolatency {stage}", argv, stdout=text, stop_signal=signal.SIGINT
+                f"biolatency {stage}", argv, stdout=self._path(stage), stop_signal=signal.SIGINT
             )
         time.sleep(_SETTLE_SECONDS)
         for stage, run in self._runs.items():
             if not run.running:
-                words = self._text(stage).read_text(encoding="utf-8", errors="replace")[-500:]
-                raise HostError(f"{run.name} did not start: {words}")
-        self._opened = (before, time.monotonic_ns(), disk_counts(self._device))
+                raise HostError(f"{run.name} did not start: {read_text(self._path(stage))[-500:]}")
+        return time.monotonic_ns()
 
-    def close(self) -> None:
-        before = disk_counts(self._device)
+    def close(self) -> int:
         for run in self._runs.values():
             run.stop(grace=_ATTACH_SECONDS)
-        self._closed = (before, time.monotonic_ns(), disk_counts(self._device))
+        return time.monotonic_ns()
 
     def detach(self) -> None:
         for run in self._runs.values():
             run.stop()
-        if self._opened is None or self._closed is None:
-            return
-        stages = {
-            stage: parse_biolatency(self._text(stage).read_text(encoding="utf-8", errors="replace"))
-            for stage in self._runs
-        }
-        if not any(stages.values()):
-            # Seen of other tools of bcc: they fail to attach, print nothing, and end with 0.
-            raise MeasurementError("biolatency counted nothing", means="it attached to nothing, or nothing was read")
-        rows = [
-            IoRow(name, "others", Histogram(), stages["device"].get(name, {}).get("", Histogram()), merged[""])
-            for name, merged in sorted(stages["total"].items())
-        ]
-        kinds = [
-            IoKind(name, flags.split("-") if flags else [], 0, "others", histogram.count, histogram.sum_ns)
-            for name, by_flags in stages["total"].items()
-            for flags, histogram in by_flags.items()
-            if flags
-        ]
-        latency = IoLatency(
-            backend="bcc",
-            how=_HOW,
-            device=self._device,
-            pids=self._pids,
-            children=False,
-            start_ns=self._opened[1],
-            end_ns=self._closed[1],
-            rows=rows,
-            kinds=kinds,
-            slices=[],
-            losses={},
-            diskstats=disk_window((self._opened[0], self._opened[2]), (self._closed[0], self._closed[2])),
-        )
-        self._out.write_bytes(msgspec.json.encode(latency) + b"\n")
 
-    def _text(self, stage: str) -> Path:
+    def histograms(self, stage: str) -> dict[str, dict[str, Histogram]]:
+        return parse_biolatency(read_text(self._path(stage)))
+
+    def _path(self, stage: str) -> Path:
         return self._out.with_suffix(f".biolatency-{stage}")
 
 
@@ -156,11 +141,11 @@ def _some_writes() -> Iterator[None]:
     """Within: a block is written and flushed fifty times a second. On a quiet host nothing else would be counted."""
     over = threading.Event()
     # On a disk: what is in memory or an overlay has a major number of 0.
-    places = [Path(place) for place in (tempfile.gettempdir(), "/var/tmp", ".")]
-    place = next((place for place in places if place.is_dir() and os.major(place.stat().st_dev)), Path())
+    directories = [Path(name) for name in (tempfile.gettempdir(), "/var/tmp", ".")]
+    directory = next((one for one in directories if one.is_dir() and os.major(one.stat().st_dev)), Path())
 
     def write() -> None:
-        with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=place) as file:
+        with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=directory) as file:
             while not over.wait(0.02):
                 file.write(b"ioflame" * 600)
                 file.flush()

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ebpf.bpftrace import (
-    BpftraceObserver,
     BpftraceRun,
     Edge,
     MapRows,
+    ToolObserver,
     bounds,
     read_histograms,
     read_maps,
@@ -50,18 +50,14 @@ def bpftrace_io_latency(
     first, end = partition_sectors(device) or _WHOLE
     arguments: list[str | int] = [_disk_number(device), first, end, "CONTROL", int(with_children), *every]
 
-    def result(text: str, opened: Edge[DiskCounts | None], closed: Edge[DiskCounts | None]) -> IoLatency:
-        latency = decode(text, device, list(pids), with_children, (opened.ns, closed.ns))
+    run = BpftraceRun(children, "iolat", arguments, out)
+
+    def result(opened: Edge[DiskCounts | None], closed: Edge[DiskCounts | None]) -> IoLatency:
+        latency = decode(run.text, device, list(pids), with_children, (opened.ns, closed.ns))
         return replace(latency, diskstats=disk_window((opened.before, opened.after), (closed.before, closed.after)))
 
-    return BpftraceObserver(
-        "iolat",
-        "IO latency, a bpftrace script on the block layer's tracepoints",
-        BpftraceRun(children, "iolat", arguments, out),
-        lambda: disk_counts(device),
-        result,
-        out,
-    )
+    what = "IO latency, a bpftrace script on the block layer's tracepoints"
+    return ToolObserver("iolat", what, run, lambda: disk_counts(device), result, out)
 
 
 def _refuse(device: Device, pids: Sequence[int]) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.losses import ended_checks, loss_checks, missed_checks
-from ebpf.observer import CoreObserver, query_arguments
+from ebpf.losses import ended_checks, path_loss_checks
+from ebpf.observer import CoreObserver, option_words
 from ground.results.checks import Check, Verdict
 from ground.results.ladder import CLASSES, FOLLOWED, REST, Ladder
 from ground.settings import Setting
@@ -29,18 +29,22 @@ _LARGER = 0.05
 
 @dataclass(frozen=True)
 class LadderRequest:
-    """pid: the process; sample: one query in so many is followed; start: `auto`, `query` or `syscall`.
+    """The options of `ioflame-ebpf ladder`.
 
+    pid: the process; sample: one query in so many is followed; start: `auto`, `query` or `syscall`
     symbols: the engine's file that names its queries and where it reads; None: those of the default engine
     kind: of the queries to follow; None: the first of the engine's that is called
     query_symbol: the function that is a query, in place of the engine's; `kind` is then a name for its calls
-    return_trampolines: as of `query_arguments`; turns: take turns
+    no_reader: no probes on the engine's file reader
+    return_trampolines: see returns by trampolines on the process's stack, of functions whose code does not say where
+                        they are left
+    turns:     take turns
     """
 
     pid: int
     sample: int = 8
     start: str = "auto"
-    reader: bool = True
+    no_reader: bool = False
     symbols: Path | None = None
     kind: str | None = None
     query_symbol: str | None = None
@@ -51,13 +55,8 @@ class LadderRequest:
 def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Observer:
     """The observer that leaves a `Ladder` in `out`. HostError where this host cannot load its programs."""
     choose_backend("co-re", "ladder")
-    arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--start", request.start]
-    arguments += query_arguments(
-        request.symbols, request.kind, request.query_symbol, return_trampolines=request.return_trampolines
-    )
-    if not request.reader:
-        arguments.append("--no-reader")
     what = f"latency ladder of one query in {request.sample}"
+    arguments = option_words(**{name: value for name, value in vars(request).items() if name != "turns"})
     return CoreObserver("ladder", what, children, arguments, out, turns=request.turns)
 
 
@@ -73,7 +72,7 @@ def ladder_checks(ladder: Ladder, rx_lat_us: float | None = None) -> list[Check]
         *_asynchronous(ladder),
         *_stepped(ladder),
         *_other_classes(ladder),
-        *_lost(ladder),
+        *path_loss_checks("ladder", ladder.losses, ladder.queries, "queries", aside=["async_calls"]),
         *_edges(ladder),
         *_engine(ladder, rx_lat_us),
         *_device(ladder),
@@ -178,14 +177,6 @@ def _other_classes(ladder: Ladder) -> Iterator[Check]:
                 f"{100 * share:.1f} % of the followed queries",
                 f"{CLASSES[name]}; the stages are of {ladder.of_class(FOLLOWED).count:,} others",
             )
-
-
-def _lost(ladder: Ladder) -> Iterator[Check]:
-    lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
-    odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "async_calls", "missed"}}
-    means = "a map of the programs was full: these are not counted"
-    yield from loss_checks("ladder", lost, odd, Verdict.FAILED, means)
-    yield from missed_checks("ladder", ladder.losses.get("missed", 0), ladder.queries, "queries")
 
 
 def _edges(ladder: Ladder) -> Iterator[Check]:

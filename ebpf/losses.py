@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ground.results.checks import Check, Verdict
 
@@ -33,6 +33,17 @@ def unseen_verdict(lost: int, requests: int) -> Verdict | None:
     if lost <= max(_FEW * requests, 2):
         return Verdict.NOTE
     return Verdict.WARN if lost <= _UNSEEN * requests else None
+
+
+def path_loss_checks(
+    of: str, losses: Mapping[str, int], followed: int, what: str, aside: Iterable[str] = ()
+) -> Iterator[Check]:
+    """Of programs that follow a path through stages: `OF losses`, `oddities` and `missed`. aside: said elsewhere"""
+    lost = {name: count for name, count in losses.items() if name.startswith("lost_")}
+    odd = {name: count for name, count in losses.items() if name not in {*lost, *aside, "missed"}}
+    means = "a map of the programs was full: these are not counted"
+    yield from loss_checks(of, lost, odd, Verdict.FAILED, means)
+    yield from missed_checks(of, losses.get("missed", 0), followed, what)
 
 
 def missed_checks(of: str, missed: int, followed: int, what: str) -> Iterator[Check]:

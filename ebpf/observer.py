@@ -19,17 +19,14 @@ def loader_binary() -> Path | None:
         return None
 
 
-def query_arguments(
-    symbols: Path | None, kind: str | None, query_symbol: str | None, *, return_trampolines: bool
-) -> list[str]:
-    """The options that say which calls are queries, for the programs that follow them; None: their defaults.
-
-    return_trampolines: see returns by trampolines on the process's stack, of functions whose code does not say where
-    they are left
-    """
-    named = {"--symbols": symbols, "--kind": kind, "--query-symbol": query_symbol}
-    words = [word for option, value in named.items() if value is not None for word in (option, str(value))]
-    return [*words, *["--return-trampolines"] * return_trampolines]
+def option_words(**options: object) -> list[str]:
+    """`--its-name value` of each. True is the name alone, each of a list is an option, None and False are left out."""
+    words = []
+    for name, value in options.items():
+        for each in value if isinstance(value, list) else [value]:
+            if each is not None and each is not False:
+                words += ["--" + name.replace("_", "-"), *([] if each is True else [str(each)])]
+    return words
 
 
 class CoreObserver:

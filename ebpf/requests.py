@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ebpf.diskstats import counted_twice, not_counted, requests_between
 from ebpf.losses import UNSEEN, losses_words, unseen_verdict
-from ebpf.observer import CoreObserver
+from ebpf.observer import CoreObserver, option_words
 from ebpf.request_cost import cost_checks
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
@@ -41,15 +41,15 @@ class RequestsOptions:
 
 def requests_observer(request: RequestsOptions, children: Children, out: Path) -> CoreObserver:
     """The observer that leaves `Requests` in `out`, and their rows and stacks beside it."""
-    arguments = ["--device", "{}:{}".format(*request.device), "--rows", str(out.with_name(Files.REQUEST_ROWS))]
-    for pid in request.pids:
-        arguments += ["--pid", str(pid)]
-    if request.children:
-        arguments.append("--children")
-    if request.reasons:
-        arguments += ["--reasons", str(request.reasons), "--recording", str(out.with_name(Files.REQUEST_STACKS))]
-    if request.map_entries is not None:
-        arguments += ["--map-entries", str(request.map_entries)]
+    arguments = option_words(
+        device="{}:{}".format(*request.device),
+        rows=out.with_name(Files.REQUEST_ROWS),
+        pid=list(request.pids),
+        children=request.children,
+        map_entries=request.map_entries,
+        reasons=request.reasons,
+        recording=out.with_name(Files.REQUEST_STACKS) if request.reasons else None,
+    )
     return CoreObserver("requests", "requests with their files, CO-RE programs", children, arguments, out)
 
 

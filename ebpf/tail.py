@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ebpf.backends import choose_backend
 from ebpf.losses import ended_checks, loss_checks, missed_checks
-from ebpf.observer import CoreObserver, query_arguments
+from ebpf.observer import CoreObserver, option_words
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.query_records import Recorded
@@ -22,9 +22,10 @@ _ODD = ("nested", "abandoned", "requeued", "overtaken", "missed_in", "no_stack",
 
 @dataclass(frozen=True)
 class TailRequest:
-    """pid: the process; sample: one query in so many is followed; threshold_us: from which on one is slow, None: its
-    slowest five percent by a second before the window; keep: `slow` or `all`
+    """The options of `ioflame-ebpf records`.
 
+    pid: the process; sample: one query in so many is followed; keep: `slow` or `all`
+    threshold_us: from which on one is slow; None: its slowest five percent by a second before the window
     linger:   seconds that queries under way at the window's end are waited for; expected: of the window
     force:    follow them even where the traps take more than 5 % of a CPU
     symbols:  the engine's file that names its queries; None: those of the default engine
@@ -52,19 +53,8 @@ def tail_observer(request: TailRequest, children: Children, directory: Path) -> 
     HostError where the CO-RE programs do not run here.
     """
     choose_backend("co-re", "records")
-    arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--keep", request.keep]
-    arguments += ["--linger", f"{request.linger:g}", "--expected", f"{request.expected:g}"]
-    arguments += ["--records", str(directory / Files.QUERY_RECORDS)]
-    arguments += ["--recording", str(directory / Files.RECORD_STACKS)]
-    if request.threshold_us is not None:
-        arguments += ["--threshold", str(request.threshold_us)]
-    arguments += query_arguments(
-        request.symbols, request.kind, request.query_symbol, return_trampolines=request.return_trampolines
-    )
-    if request.ring_bytes is not None:
-        arguments += ["--ring-bytes", str(request.ring_bytes)]
-    if request.force:
-        arguments.append("--force")
+    files = {"records": directory / Files.QUERY_RECORDS, "recording": directory / Files.RECORD_STACKS}
+    arguments = option_words(**vars(request), **files)
     followed = "every query" if request.sample == 1 else f"one query in {request.sample}"
     what = f"records of single queries, {followed} followed"
     return CoreObserver("tail", what, children, arguments, directory / Files.RECORDED, program="records")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.losses import ended_checks, loss_checks, missed_checks
-from ebpf.observer import CoreObserver, query_arguments
+from ebpf.losses import ended_checks, path_loss_checks
+from ebpf.observer import CoreObserver, option_words
 from ground.results.checks import Check, Verdict
 from ground.results.write_ladder import QUEUE, WriteLadder, stage_sum
 from ground.system.process import Children
@@ -19,7 +19,7 @@ _REST = 0.01
 
 @dataclass(frozen=True)
 class WritesRequest:
-    """pid: the process; stages: `auto`, `full` or `few`
+    """The options of `ioflame-ebpf writes`. pid: the process; stages: `auto`, `full` or `few`
 
     force:   follow writes even where that takes more than 5 % of a CPU
     symbols: the engine's file that names the functions of its write path; None: those of the default engine
@@ -40,19 +40,14 @@ class WritesRequest:
 def writes_observer(request: WritesRequest, children: Children, out: Path) -> CoreObserver:
     """The observer that leaves a `WriteLadder` in `out`. HostError where the CO-RE programs do not run here."""
     choose_backend("co-re", "writes")
-    arguments = ["--pid", str(request.pid), "--stages", request.stages, "--cost-turns", str(request.cost_turns)]
-    if request.force:
-        arguments.append("--force")
-    if request.exact_wake_ups:
-        arguments.append("--exact-wake-ups")
-    arguments += query_arguments(request.symbols, None, None, return_trampolines=request.return_trampolines)
     turns = f", after {request.cost_turns} turns with and without" * bool(request.cost_turns)
-    return CoreObserver("writes", f"writes stage by stage{turns}", children, arguments, out)
+    return CoreObserver("writes", f"writes stage by stage{turns}", children, option_words(**vars(request)), out)
 
 
 def write_checks(ladder: WriteLadder) -> list[Check]:
     """What there is to say about the figures."""
-    return [*_counted(ladder), *_adds_up(ladder), *_queue(ladder), *_stages(ladder), *_traps(ladder), *_lost(ladder)]
+    lost = path_loss_checks("writes", ladder.losses, ladder.writes, "writes")
+    return [*_counted(ladder), *_adds_up(ladder), *_queue(ladder), *_stages(ladder), *_traps(ladder), *lost]
 
 
 def _counted(ladder: WriteLadder) -> Iterator[Check]:
@@ -155,11 +150,3 @@ def _traps(ladder: WriteLadder) -> Iterator[Check]:
             f"{names}: single-stepped, {ladder.trap.stepped_ns / 1e3:.1f} us a call",
             "the kernel cannot emulate its first instruction: the trap's time is in the stage after it",
         )
-
-
-def _lost(ladder: WriteLadder) -> Iterator[Check]:
-    lost = {name: count for name, count in ladder.losses.items() if name.startswith("lost_")}
-    odd = {name: count for name, count in ladder.losses.items() if name not in {*lost, "missed"}}
-    means = "a map of the programs was full: these are not counted"
-    yield from loss_checks("writes", lost, odd, Verdict.FAILED, means)
-    yield from missed_checks("writes", ladder.losses.get("missed", 0), ladder.writes, "writes")

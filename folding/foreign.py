@@ -54,14 +54,13 @@ class ForeignProfile:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """The types by names of their own: where one repeats, the second is `NAME (2)`."""
-        seen: Counter[tuple[str, str]] = Counter()
-        found = []
+        """The types by names of their own, or `go tool pprof` refuses them: of two, the second is `NAME (2)`."""
+        counts: Counter[str] = Counter()
+        columns = []
         for name, unit in self.types:
-            seen[name, unit] += 1
-            number = seen[name, unit]
-            found.append((f"{name} ({number})" if number > 1 else name, unit))
-        return found
+            counts[name] += 1
+            columns.append((f"{name} ({counts[name]})" if counts[name] > 1 else name, unit))
+        return columns
 
 
 # Profiles with few equal samples pack to 1/1.3 up to 1/10; of equal samples alone, to 1/334, but these are small.
@@ -142,15 +141,15 @@ def _unpacked(data: bytes) -> bytes:
     most = max(_SMALL, len(data) * _PACKED)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            found = file.read(most + 1)
+            unpacked = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise MeasurementError(f"the profile is cut short or broken: {error}") from None
-    if len(found) > most:
+    if len(unpacked) > most:
         raise MeasurementError(
             f"the profile, {format_bytes(len(data))} packed, unpacks to more than {format_bytes(most)}",
             means=f"no profile packs to less than 1/{_PACKED} of itself; it was not read further",
         )
-    return found
+    return unpacked
 
 
 def read_pprof(data: bytes) -> ForeignProfile:
@@ -158,30 +157,30 @@ def read_pprof(data: bytes) -> ForeignProfile:
     whole = _parsed(_pprof_class()(), _unpacked(data) if data[:2] == b"\x1f\x8b" else data, "pprof profile")
     strings = [text.decode("utf-8", "replace") for text in whole.string_table]
     try:
-        objects = {one.id: strings[one.filename] for one in whole.mapping}
-        functions = {one.id: (strings[one.name], strings[one.filename]) for one in whole.function}
-        places = {
-            one.id: _place(
-                [(functions[line.function_id], line.line) for line in one.line],
-                objects.get(one.mapping_id, ""),
-                one.address,
+        objects = {mapping.id: strings[mapping.filename] for mapping in whole.mapping}
+        functions = {function.id: (strings[function.name], strings[function.filename]) for function in whole.function}
+        locations = {
+            location.id: _frames(
+                [(functions[line.function_id], line.line) for line in location.line],
+                objects.get(location.mapping_id, ""),
+                location.address,
             )
-            for one in whole.location
+            for location in whole.location
         }
-        types = [(strings[one.type], strings[one.unit]) for one in whole.sample_type]
-        found = ForeignProfile(types, whole.time_nanos, duration_ns=whole.duration_nanos)
-        for one in whole.sample:
+        types = [(strings[kind.type], strings[kind.unit]) for kind in whole.sample_type]
+        profile = ForeignProfile(types, whole.time_nanos, duration_ns=whole.duration_nanos)
+        for sample in whole.sample:
             labels: list[tuple[str | int, ...]] = [
                 (strings[label.key], strings[label.str])
                 if label.str
                 else (strings[label.key], label.num, strings[label.num_unit])
-                for label in one.label
+                for label in sample.label
             ]
-            frames = [frame for place in reversed(one.location_id) for frame in places[place]]
-            found.samples.append(_sample(frames, one.value, labels, found.types))
+            frames = [frame for number in reversed(sample.location_id) for frame in locations[number]]
+            profile.samples.append(_sample(frames, sample.value, labels, types))
     except (IndexError, KeyError) as error:
         raise _outside(error) from None
-    return found
+    return profile
 
 
 def _sample(
@@ -195,7 +194,7 @@ def _sample(
     return ForeignSample(tuple(frames), tuple(values), tuple(sorted(labels, key=repr)))
 
 
-def _place(lines: Sequence[tuple[tuple[str, str], int]], obj: str, address: int) -> list[ForeignFrame]:
+def _frames(lines: Sequence[tuple[tuple[str, str], int]], obj: str, address: int) -> list[ForeignFrame]:
     """The frames of a location, the root first: the last line called those before it, which were inlined.
 
     lines: ((name, file) of the function, line)
@@ -215,36 +214,37 @@ def encode_pprof(profile: ForeignProfile) -> bytes:
     strings: dict[str, int] = {"": 0}
     objects: dict[str, int] = {}
     functions: dict[tuple[str, str], int] = {}
-    places: dict[ForeignFrame, int] = {}
+    locations: dict[ForeignFrame, int] = {}
 
     def text(words: str) -> int:
         return strings.setdefault(words, len(strings))
 
-    def place(frame: ForeignFrame) -> int:
+    def location_of(frame: ForeignFrame) -> int:
         if frame.object:
             objects.setdefault(frame.object, len(objects) + 1)
         functions.setdefault((frame.name, frame.file), len(functions) + 1)
-        return places.setdefault(frame, len(places) + 1)
+        return locations.setdefault(frame, len(locations) + 1)
 
-    made = _pprof_class()(time_nanos=profile.time_ns, duration_nanos=profile.duration_ns)
-    for name, unit in profile.types:
-        made.sample_type.add(type=text(name), unit=text(unit))
+    message = _pprof_class()(time_nanos=profile.time_ns, duration_nanos=profile.duration_ns)
+    for name, unit in profile.columns:
+        message.sample_type.add(type=text(name), unit=text(unit))
     for sample in profile.samples:
-        one = made.sample.add(location_id=[place(frame) for frame in reversed(sample.frames)], value=sample.values)
+        numbers = [location_of(frame) for frame in reversed(sample.frames)]
+        row = message.sample.add(location_id=numbers, value=sample.values)
         for key, value, *rest in sample.labels:
             if isinstance(value, int):
-                one.label.add(key=text(str(key)), num=value, num_unit=text(str(*rest)))
+                row.label.add(key=text(str(key)), num=value, num_unit=text(str(*rest)))
             else:
-                one.label.add(key=text(str(key)), str=text(value))
+                row.label.add(key=text(str(key)), str=text(value))
     for name, number in objects.items():
-        made.mapping.add(id=number, filename=text(name), has_functions=True)
-    for frame, number in places.items():
-        location = made.location.add(id=number, mapping_id=objects.get(frame.object, 0))
+        message.mapping.add(id=number, filename=text(name), has_functions=True)
+    for frame, number in locations.items():
+        location = message.location.add(id=number, mapping_id=objects.get(frame.object, 0))
         location.line.add(function_id=functions[frame.name, frame.file], line=frame.line)
     for (name, file), number in functions.items():
-        made.function.add(id=number, name=text(name), system_name=text(name), filename=text(file))
-    made.string_table.extend(words.encode() for words in strings)
-    return gzip.compress(made.SerializeToString(deterministic=True), mtime=0)
+        message.function.add(id=number, name=text(name), system_name=text(name), filename=text(file))
+    message.string_table.extend(words.encode() for words in strings)
+    return gzip.compress(message.SerializeToString(deterministic=True), mtime=0)
 
 
 # ---- OTLP ------------------------------------------------------------------------------------------------------------
@@ -270,39 +270,42 @@ def read_otlp(data: bytes) -> list[ForeignProfile]:
     tables = whole.dictionary
     strings = tables.string_table
     try:
-        objects = [strings[one.filename_strindex] for one in tables.mapping_table]
-        functions = [(strings[one.name_strindex], strings[one.filename_strindex]) for one in tables.function_table]
-        places = [
-            _place(
-                [(functions[line.function_index], line.line) for line in one.lines],
-                objects[one.mapping_index] if objects else "",
-                one.address,
+        objects = [strings[mapping.filename_strindex] for mapping in tables.mapping_table]
+        functions = [(strings[row.name_strindex], strings[row.filename_strindex]) for row in tables.function_table]
+        locations = [
+            _frames(
+                [(functions[line.function_index], line.line) for line in location.lines],
+                objects[location.mapping_index] if objects else "",
+                location.address,
             )
-            for one in tables.location_table
+            for location in tables.location_table
         ]
         stacks = [
-            [frame for place in reversed(one.location_indices) for frame in places[place]] for one in tables.stack_table
+            [frame for index in reversed(stack.location_indices) for frame in locations[index]]
+            for stack in tables.stack_table
         ]
-        labels = [_attribute(one, strings) for one in tables.attribute_table]
+        labels = [_attribute(attribute, strings) for attribute in tables.attribute_table]
+        scopes = [scope for resource in whole.resource_profiles for scope in resource.scope_profiles]
         profiles = []
-        for one in (each for by in whole.resource_profiles for scope in by.scope_profiles for each in scope.profiles):
-            kind = one.sample_type
-            found = ForeignProfile([(strings[kind.type_strindex], strings[kind.unit_strindex])], one.time_unix_nano)
-            for sample in one.samples:
+        for message in (message for scope in scopes for message in scope.profiles):
+            kind = message.sample_type
+            types = [(strings[kind.type_strindex], strings[kind.unit_strindex])]
+            profile = ForeignProfile(types, message.time_unix_nano)
+            for sample in message.samples:
                 value = sum(sample.values) if sample.values else len(sample.timestamps_unix_nano)
-                own = [labels[place] for place in sample.attribute_indices]
-                found.samples.append(_sample(stacks[sample.stack_index], [value], own, found.types))
-            profiles.append(found)
+                own = [labels[index] for index in sample.attribute_indices]
+                profile.samples.append(_sample(stacks[sample.stack_index], [value], own, types))
+            profiles.append(profile)
     except IndexError as error:
         raise _outside(error) from None
     return profiles
 
 
-def _attribute(one: Any, strings: Sequence[str]) -> tuple[str | int, ...]:
-    key, value = strings[one.key_strindex], one.value
+def _attribute(attribute: Any, strings: Sequence[str]) -> tuple[str | int, ...]:
+    key, value = strings[attribute.key_strindex], attribute.value
     kind = value.WhichOneof("value")
     if kind == "int_value":
-        return (key, value.int_value, strings[one.unit_strindex])
+        return (key, value.int_value, strings[attribute.unit_strindex])
     if kind == "string_value_strindex":
         return (key, strings[value.string_value_strindex])
     if kind == "bytes_value":

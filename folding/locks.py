@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.errors import UsageError
-from ground.results.pmp import SCHEMA, Locks, LockSite, Tally
+from ground.results.pmp import Locks, LockSite, Tally
 from ground.results.profile import FoldedStack
 from ground.results.states import SAMPLED_FRAMES
 from ground.system.atomic_files import read_toml
@@ -146,7 +146,6 @@ def lock_report(stacks: Iterable[FoldedStack], rules: LockRules) -> Locks:
         owners[category].add(role, samples, weight, category)
     rows = [site.site(place, kind) for (place, kind), site in sites.items()]
     return Locks(
-        schema=SCHEMA,
         rules=rules.name,
         total=totals.tally("total"),
         waiting=totals.tally("waiting"),

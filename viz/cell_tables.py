@@ -1,4 +1,4 @@
-"""Tables beside that of an experiment's cells: writes, fio, differences, categories, checks. For terminal and page."""
+"""Tables of an experiment's cells: the figures of each; writes, fio, differences, categories, checks."""
 
 from __future__ import annotations
 
@@ -6,16 +6,42 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from ground.results.categories import Category
-from ground.results.cells import Baseline, Change
+from ground.results.cells import Baseline, Change, Value
 from ground.results.checks import Verdict
 from ground.results.record import RunRecord
 from ground.results.writes import COLUMNS
+from viz.experiment_view import ExperimentView
+from viz.figures import number_text
 from viz.table import Table, of_cells
 from viz.weights import percentages
 
 NO_DIFFERENCE = "not significant"
 # Of the bytes read from the device; more is said beside the figure.
 _FOREIGN = 0.05
+
+
+def cells_table(view: ExperimentView) -> Table[Sequence[str]]:
+    """Every cell: the median of each column, below it where its ends are known these, and what was published."""
+    told = [h.name for h in view.headings if any(h.name in figures for figures in view.published.values())]
+    rows, about = [], ""
+    for cell, values in view.values.items():
+        runs = max((value.runs for value in values.values() if value is not None), default=0)
+        published = view.published.get(cell, {})
+        figures = [number_text(getattr(values[h.name], "median", None), h.digits) for h in view.headings]
+        rows.append([cell, *figures, str(runs), *(number_text(published.get(name), 3) for name in told)])
+        ends = [_ends(values[h.name], h.digits) for h in view.headings]
+        if any(ends):
+            about = view.spread.about
+            rows.append([f"\u2003{view.spread.called}", *ends, "", *("" for _ in told)])
+    heads = ["cell", *(h.name for h in view.headings), "runs", *(f"{name}, published" for name in told)]
+    legend = "; ".join(f"{h.name}: {h.about}" for h in view.headings)
+    return of_cells("Every cell", heads, rows, f"{legend}. {about}".rstrip())
+
+
+def _ends(value: Value | None, digits: int) -> str:
+    if value is None or value.low is None or value.high is None:
+        return ""
+    return f"{number_text(value.low, digits)}..{number_text(value.high, digits)}"
 
 
 def writes_table(rows: Mapping[str, Mapping[str, str]]) -> Table[Sequence[str]]:

@@ -48,10 +48,8 @@ def cut(text: str, width: int) -> str:
     return text + "~"
 
 
-def bar(part: float, room: int, unicode: bool = True) -> str:
-    """`part` (0 to 1) of `room` columns, to an eighth of a column, or to a whole one in ASCII."""
-    if not unicode:
-        return "#" * round(part * room)
+def bar(part: float, room: int) -> str:
+    """`part` (0 to 1) of `room` columns, to an eighth of a column."""
     whole, eighths = divmod(round(part * room * 8), 8)
     return "\u2588" * whole + _BAR[eighths].rstrip()
 

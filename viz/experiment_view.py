@@ -25,14 +25,12 @@ class MadeRun:
 class Spread:
     """What the ends of a value are. about: in words, with a full stop; "" for none
 
-    called: the ends in a table; columns: in a file; explained: below the table as well
-    beside: what the breakdowns are, as a heading
+    called: in a table; columns: in a file; beside: what the breakdowns are, as a heading
     """
 
     about: str = ""
-    called: tuple[str, str] = ("25th percentile", "75th percentile")
+    called: str = "25th to 75th percentile"
     columns: tuple[str, str] = ("q1", "q3")
-    explained: bool = False
     beside: str = "Where the CPU goes"
 
 

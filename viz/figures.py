@@ -70,6 +70,13 @@ def cost_cells(cost: ObserverCost) -> list[str]:
     return [cost.kind, percent[0], f"{percent[1]} to {percent[2]}"]
 
 
+def figure_text(record: RunRecord, name: str) -> str:
+    """A figure of the run with its unit, and in brackets its interval where it has one."""
+    form, interval = METRICS[name].form_with_unit, record.intervals.get(name)
+    figure = form.format(record.metrics[name])
+    return figure if interval is None else f"{figure} [{interval_text(form, interval, ', ')}]"
+
+
 def interval_text(form: str, interval: Interval, between: str) -> str:
     """Both ends of an interval as `form` prints its figure, without the unit."""
     bare = form.partition("}")[0] + "}"

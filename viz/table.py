@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
 from ground.results.histogram import Histogram
@@ -37,7 +39,7 @@ class Form:
     """How the values of a column are written. page: where it is another way than on the screen
 
     left: to the left, as words are; spare: left out where the screen has no room; beside: words that go below the table
-    where the screen has no room beside it
+    where the screen has no room beside it; both: cut to the room beside it
     """
 
     screen: Callable[[Any], str]
@@ -68,6 +70,8 @@ def _words(value: Any) -> str:
 WORDS = Form(lambda value: printable(str(value)).replace("\u2003", "  "), _words, left=True)
 # What a row is: long words.
 ABOUT = Form(printable, _words, left=True, beside=True)
+# The same, cut on the screen, and left out where it has no room beside the row.
+CUT = Form(printable, _words, left=True, beside=True, spare=True)
 # A path or a function, which a page may break anywhere.
 NAME = Form(printable, lambda name: element("span", name, class_="name"), left=True)
 COUNT = Form("{:,.0f}".format)
@@ -90,6 +94,7 @@ class Column(Generic[R]):
     head: for people; None: it is in TSV alone
     of:   the value of a row, in the unit of its key
     on:   the only medium that shows it
+    measured: people see it only where a row has a value
     """
 
     key: str
@@ -97,10 +102,12 @@ class Column(Generic[R]):
     form: Form
     of: Callable[[R], Value]
     on: Medium | None = None
+    measured: bool = False
 
 
-def tsv_only(key: str, of: Callable[[R], Value]) -> Column[R]:
-    return Column(key, None, WORDS, of)
+def tsv_only(key: str, of: Callable[[R], Value] | None = None) -> Column[R]:
+    """Without `of` the field of a row that is called as the key."""
+    return Column(key, None, WORDS, of or attrgetter(key))
 
 
 def histogram_columns(of: Callable[[R], Histogram], *further: float, count: str | None = "n") -> list[Column[R]]:
@@ -129,7 +136,8 @@ class Table(Generic[R]):
     title:  above it; columns: in their order, in each medium
     rows:   of any type; sums: further ones for people, below: what the rows add up to
     legend: below it; more: what only a page has room for
-    where:  the rows that people see; most: how many the screen has room for, which says how many more there are
+    where:  the rows that people see; order: what they are sorted by for people
+    most:   how many of them the screen has room for, which says how many more there are
     """
 
     name: str
@@ -141,19 +149,22 @@ class Table(Generic[R]):
     more: str = ""
     where: Callable[[R], bool] | None = None
     most: int | None = None
+    order: Callable[[R], Any] | None = None
 
     def records(self) -> list[Row]:
         """Of TSV."""
         columns = [column for column in self.columns if column.key]
         return [{column.key: column.of(row) for column in columns} for row in self.rows]
 
-    @property
+    @cached_property
     def seen(self) -> list[R]:
         """The rows that people see, however many."""
-        return [row for row in self.rows if self.where is None or self.where(row)]
+        rows = [row for row in self.rows if self.where is None or self.where(row)]
+        return rows if self.order is None else sorted(rows, key=self.order)
 
     def shown(self, medium: Medium) -> list[Column[R]]:
-        return [one for one in self.columns if one.head is not None and one.on in (None, medium)]
+        columns = [one for one in self.columns if one.head is not None and one.on in (None, medium)]
+        return [one for one in columns if not one.measured or any(one.of(row) is not None for row in self.seen)]
 
     def cells(self, medium: Medium) -> list[list[str]]:
         """Heads, then the rows."""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from workloads.curves import Curve
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape, Scale
 
 # A step of no engine: fio reads the database's own files, as the engine reads them.
 BASELINE = "fio"
@@ -25,27 +25,6 @@ COMMAND = "command"
 Flags = dict[str, int | float | bool | str]
 # What a size that scales with the data is at least: below it a level is too small to be one.
 _FLOOR = 256 << 10
-
-
-class CellScale(msgspec.Struct, frozen=True):
-    """num_keys: of each cell's database; rounds: how often every cell is run, in rotated order; about: how long
-
-    cache_size: of the block cache, bytes, where the configuration does not say `all`
-    memory_limit: bytes, of cells that are limited
-    duration, warmup: seconds of each window of a workload, and the bound of what comes before the first
-    collect: what watches a workload, each in a window of its own
-    cells: those that are run at this scale; empty for all
-    """
-
-    about: str
-    num_keys: int = 1
-    rounds: int = 1
-    cache_size: int = 64 << 20
-    memory_limit: int = 512 << 20
-    duration: int = 5
-    warmup: int = 8
-    collect: tuple[str, ...] = ("perf",)
-    cells: list[str] = []
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,7 +207,7 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     cannot: str
     columns: list[Column]
     holds: list[Hold]
-    scale: dict[str, CellScale] = {}
+    scale: dict[str, Scale] = {}
     spread: Literal["quarters", "bootstrap"] = "quarters"
     cells: list[Cell] = []
     factors: list[Factor] = []

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.system.atomic_files import read_toml
 
 _DIRECTORY = Path(__file__).with_name("clients")
@@ -109,10 +109,8 @@ def read_client(name: str) -> CountedClient:
     """By the name of one that comes with ioflame, or the path of a file; UsageError where it describes none."""
     path = Path(name) if name.endswith(".toml") else _DIRECTORY / f"{name}.toml"
     if not path.is_file():
-        raise UsageError(
-            f"--client {name}: there is no such client",
-            means="nothing was started",
-            mend=f"--client {'|'.join(client_names())}, or a .toml file",
+        raise RefusedError(
+            f"--client {name}: there is no such client", mend=f"--client {'|'.join(client_names())}, or a .toml file"
         )
     try:
         client = msgspec.convert(read_toml(path), CountedClient)

@@ -8,10 +8,11 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.counted import REPEATS_WITHIN
 from ground.settings import Setting
 from ground.system.atomic_files import read_toml
+from ground.text.ranges import choice
 from workloads.steps import flag_value
 
 _FILE = "counted.toml"
@@ -69,22 +70,16 @@ class CountedPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def of(self, names: Sequence[str]) -> list[CountedOperation]:
         """Those of these names, all of them where none is named; UsageError for one that is not known."""
         known = {one.name: one for one in self.operation}
-        unknown = next((name for name in names if name not in known), None)
-        if unknown is not None:
-            raise UsageError(
-                f"--operation {unknown} is not known",
-                means="nothing was started",
-                mend=f"--operation {'|'.join(known)}",
-            )
+        for name in names:
+            choice("--operation", name, known)
         return [_like(known, one) for one in self.operation if not names or one.name in names]
 
     def of_workload(self, workload: str) -> list[str]:
         """Names of the operations that it does; UsageError where none of them does what it does."""
         found = [one.name for one in self.operation if workload in one.workloads]
         if not found:
-            raise UsageError(
+            raise RefusedError(
                 f"none of the operations that are counted does what {workload} does",
-                means="nothing was started",
                 mend=f"--operation {'|'.join(one.name for one in self.operation)}",
             )
         return found

@@ -15,7 +15,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.record import SeedRange
@@ -26,8 +25,9 @@ from ground.text.progress import Reporter
 from ground.text.units import format_bytes, format_count
 from workloads.build import EngineBuild
 from workloads.engine import Engine, Tree
+from workloads.scales import Sizing
 from workloads.seeds import SeedLedger
-from workloads.steps import Sizing, StepParameters
+from workloads.steps import StepParameters
 
 MANIFEST = "ioflame-db.json"
 _LOCK = "ioflame.lock"
@@ -269,29 +269,21 @@ class Database:
 
     def take_seeds(self, step: str, threads: int) -> SeedRange:
         """Seeds that no thread has used on this database. threads: of queries; a writer beside them has one more"""
-        self.seeds.append(self.ledger.take(step, threads + self._writers(step)))
+        self.seeds.append(self.ledger.take(step, self._seeds_of(step, threads)))
         return self.seeds[-1]
 
-    def any_seeds(self, step: str, threads: int) -> SeedRange:
-        """As many seeds as `take_seeds` would take, for a command line that is shown and not run."""
-        return SeedRange(step, 0, threads + self._writers(step))
+    def _seeds_of(self, step: str, threads: int) -> int:
+        return threads + (self._engine.step(step).writers if step in self._engine.workloads() else 0)
 
-    def _writers(self, step: str) -> int:
-        return self._engine.step(step).writers if step in self._engine.workloads() else 0
-
-    def command(self, step: str, seeds: SeedRange, **run: Any) -> list[str]:
-        """The command line of a step or workload on this database. run: further `StepParameters`"""
-        parameters = StepParameters(
-            self._sizing, self.directory, seeds.threads - self._writers(step), seeds.first, flags=self._flags,
-            known_flags=self._build.flags, library=self._build.library, **run,
-        )  # fmt: skip
-        self._engine.refuse_lacking(self._build, step)
-        return self._engine.command(self._build.path, step, parameters)
+    def command(self, step: str, threads: int = 1, seed: int = 0) -> list[str]:
+        """The command line of a step that prepares this database. seed: 0 for one that is shown and not run"""
+        parameters = StepParameters(self._sizing, self.directory, threads, seed, flags=self._flags)
+        return self._engine.command(self._build, step, parameters)
 
     def _step(
         self, step: str, stage: _Stage, children: Children, reporter: Reporter, log: Path, threads: int = 1
     ) -> str:
-        argv = self.command(step, self.take_seeds(step, threads))
+        argv = self.command(step, threads, self.take_seeds(step, threads).first)
         with reporter.stage(stage.what, stage.expected):
             child = children.start(f"{self._engine.about.client} {step}", argv, stdout=log)
             code = child.wait(max(stage.bound, 120))

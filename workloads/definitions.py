@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from workloads.steps import Step
 
 _HOLDS = {
@@ -70,4 +70,6 @@ def _ancestors(name: str, known: Mapping[str, Any]) -> list[str]:
 
 
 def _wrong(where: str, wanted: str) -> UsageError:
-    return UsageError(f"{where} needs {wanted}", means="nothing was started")
+    return RefusedError(
+        f"{where} needs {wanted}",
+    )

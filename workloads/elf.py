@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import struct
+from itertools import islice
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -50,26 +52,23 @@ def _of_another_kind(elf: ELFFile, size: int) -> str:
 
 def exports(path: Path, prefix: str) -> bool:
     """Whether a library exports a function whose symbol begins so."""
-    try:
-        with path.open("rb") as file:
-            table = ELFFile(file).get_section_by_name(".dynsym")
-            return isinstance(table, SymbolTableSection) and any(
-                symbol.name.startswith(prefix) and symbol["st_shndx"] != "SHN_UNDEF" for symbol in table.iter_symbols()
-            )
-    except (OSError, ELFError):
-        return False
+    with contextlib.suppress(OSError, ELFError), path.open("rb") as file:
+        elf = ELFFile(file)
+        table = elf.get_section_by_name(".dynsym")
+        return isinstance(table, SymbolTableSection) and any(
+            symbol.name.startswith(prefix) and symbol["st_shndx"] != "SHN_UNDEF" for symbol in table.iter_symbols()
+        )
+    return False
 
 
 def symbol_kind(path: Path) -> str:
     """`debug info`, `symbol table`, `exported names only` or `not an ELF file`."""
-    try:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
-            if elf.get_section_by_name(".debug_info") or elf.get_section_by_name(".zdebug_info"):
-                return "debug info"
-            return "symbol table" if elf.get_section_by_name(".symtab") else "exported names only"
-    except (OSError, ELFError):
-        return "not an ELF file"
+    with contextlib.suppress(OSError, ELFError), path.open("rb") as file:
+        elf = ELFFile(file)
+        if elf.get_section_by_name(".debug_info") or elf.get_section_by_name(".zdebug_info"):
+            return "debug info"
+        return "symbol table" if elf.get_section_by_name(".symtab") else "exported names only"
+    return "not an ELF file"
 
 
 def asserts(path: Path, namespace: str) -> bool:
@@ -78,15 +77,12 @@ def asserts(path: Path, namespace: str) -> bool:
     Who calls `__assert_fail` may as well be a library that is linked in (Snappy and Zstandard in rocksdbjni).
     """
     signature = re.compile(rb"(?<![\w:])%s::[^\0(]*\([^\0]*\)" % namespace.encode())
-    try:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
-            table, constants = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".rodata")
-            if not isinstance(table, SymbolTableSection) or constants is None:
-                return False
+    with contextlib.suppress(OSError, ELFError), path.open("rb") as file:
+        elf = ELFFile(file)
+        table, constants = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".rodata")
+        if isinstance(table, SymbolTableSection) and constants is not None:
             return bool(table.get_symbol_by_name("__assert_fail")) and signature.search(constants.data()) is not None
-    except (OSError, ELFError):
-        return False
+    return False
 
 
 def frame_pointer_share(path: Path, beginning: str = "", *, limit: int = 4000) -> float | None:
@@ -97,32 +93,21 @@ def frame_pointer_share(path: Path, beginning: str = "", *, limit: int = 4000) -
     Leaf functions and those that save registers first count as without, so a build with frame pointers shows well
     below 1: 0.5 and more means kept, a few hundredths means omitted. None where there is nothing to count.
     """
-    try:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
-            known = _PROLOGUES.get(elf["e_machine"])
-            text = elf.get_section_by_name(".text")
-            table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
-            if known is None or text is None or not isinstance(table, SymbolTableSection):
-                return None
-            prologue, landing_pad = known
-            code, base = text.data(), text["sh_addr"]
-            starts = (
-                symbol["st_value"] - base
-                for symbol in table.iter_symbols()
-                if symbol["st_info"]["type"] == "STT_FUNC"
-                and symbol["st_size"] >= 64
-                and symbol.name.startswith(beginning)
-            )
-            seen = kept = 0
-            for start in starts:
-                if not 0 <= start < len(code):
-                    continue
-                head = code[start : start + 64]
-                seen += 1
-                kept += prologue in head.removeprefix(landing_pad)
-                if seen >= limit:
-                    break
-            return kept / seen if seen else None
-    except (OSError, ELFError):
-        return None
+    with contextlib.suppress(OSError, ELFError), path.open("rb") as file:
+        elf = ELFFile(file)
+        known = _PROLOGUES.get(elf["e_machine"])
+        text = elf.get_section_by_name(".text")
+        table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
+        if known is None or text is None or not isinstance(table, SymbolTableSection):
+            return None
+        prologue, landing_pad = known
+        code, base = text.data(), text["sh_addr"]
+        starts = (
+            symbol["st_value"] - base
+            for symbol in table.iter_symbols()
+            if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_size"] >= 64 and symbol.name.startswith(beginning)
+        )
+        within = islice((start for start in starts if 0 <= start < len(code)), limit)
+        kept = [prologue in code[start : start + 64].removeprefix(landing_pad) for start in within]
+        return sum(kept) / len(kept) if kept else None
+    return None

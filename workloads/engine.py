@@ -21,18 +21,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ground.errors import HostError, MeasurementError, UsageError
+from ground.errors import HostError, MeasurementError, RefusedError, UsageError
 from ground.results.jobs import Jobs
 from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.system.binaries import built_binary
+from ground.text.ranges import choice
 from ground.text.toml import tomllib
 from workloads.about import About
 from workloads.build import EngineBuild
 from workloads.definitions import check_definition
 from workloads.file_kinds import files_below, joined
 from workloads.releases import Releases, read_releases
-from workloads.steps import Configuration, DatabaseShape, Step, StepParameters, flag_value
+from workloads.scales import DatabaseShape
+from workloads.steps import Configuration, Step, StepParameters, flag_value
 
 if TYPE_CHECKING:
     from workloads.libraries import Library
@@ -105,13 +107,7 @@ class Engine(abc.ABC):
         except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
             raise UsageError(f"{data} describes no engine: {error}") from None
         self.clients = (self.about.client, *self.about.other_clients)
-        client = client or self.about.client
-        if client not in self.clients:
-            raise UsageError(
-                f"{Setting.CLIENT.to(client)} does not drive {self.about.title}",
-                means="nothing was started",
-                mend=Setting.CLIENT.to("|".join(self.clients)),
-            )
+        client = choice(Setting.CLIENT, client or self.about.client, self.clients, self.about.title)
         self.by_our_client = client == OUR_CLIENT
         self.about = msgspec.structs.replace(self.about, client=_OUR_PROGRAM if self.by_our_client else client)
         self.log_name = f"{self.about.client}.log"
@@ -133,9 +129,8 @@ class Engine(abc.ABC):
                 return built_binary(client)
             # Another build of it has another version of the engine's library in it.
             if Path(asked).name != client:
-                raise UsageError(
+                raise RefusedError(
                     f"{Setting.DB_BENCH.to(asked)} names another client than {Setting.CLIENT.to(OUR_CLIENT)}",
-                    means="nothing was started",
                     mend=f"leave {Setting.DB_BENCH} out, or {Setting.CLIENT}",
                 )
         found = shutil.which(asked or client)
@@ -148,9 +143,8 @@ class Engine(abc.ABC):
                 f"{Setting.DB_BENCH.to('<path of your own build>')})",
             )
         reason = "is there but cannot be executed" if Path(asked).exists() else "does not exist"
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.DB_BENCH.to(asked)} {'is a directory' if Path(asked).is_dir() else reason}",
-            means="nothing was started",
             mend=Setting.DB_BENCH.to(f"<path of a {client}>")
             + f", or leave it out for {'ours' if self.by_our_client else package}",
         )
@@ -171,17 +165,16 @@ class Engine(abc.ABC):
         """How a database can be read, by name; the first is the default."""
         found = {}
         for name, data in self._definitions["configuration"].items():
-            flags = data.get("flags", {})
-            found[name] = Configuration(
-                name=name,
-                about=str(data["about"]),
-                flags=flags,
-                block_align=bool(data.get("block_align", True)),
-                direct=bool({**self._definitions["common"], **flags}.get(self.about.direct_flag, False)),
-                cached_by_engine=data.get("cache") == "all",
-                compression=str(data.get("compression", "")),
-            )
+            flags = {**self._definitions["common"], **data.get("flags", {})}
+            own = {"name": name, "direct": bool(flags.get(self.about.direct_flag)),
+                   "cached_by_engine": data.get("cache") == "all"}  # fmt: skip
+            found[name] = msgspec.convert({**data, **own}, Configuration)
         return found
+
+    def configuration(self, name: str) -> Configuration:
+        """UsageError with the known names where there is none."""
+        known = self.configurations()
+        return known[choice(Setting.CONFIG, name, known, self.name)]
 
     def _definition(self, name: str) -> dict[str, Any]:
         """A step or workload as `engine.toml` has it, `like` followed: its own keys and flags add to the other's."""
@@ -195,23 +188,24 @@ class Engine(abc.ABC):
         """Flags that a client of these flags does not get, each with the reason why that changes nothing."""
         return {name: why for name, why in self._definitions["optional"].items() if name not in known_flags}
 
-    def command(self, binary: Path, step: str, parameters: StepParameters) -> list[str]:
+    def command(self, build: EngineBuild, step: str, parameters: StepParameters) -> list[str]:
         """The full command line of a step or workload, of flags that the client knows.
 
-        UsageError for a flag that it does not know and that may not be left out.
+        UsageError for a flag that it does not know and that may not be left out, or a function that it does not have.
         """
+        self.refuse_lacking(build, step)
         definition = self._definition(step)
         flags = {**self._definitions["common"], **definition["flags"], **parameters.flags}
         flags |= {**self.shape_flags(parameters.sizing.shape), **parameters.sizing.shape.tree}
-        if parameters.known_flags is not None:
-            gone = self.left_out(parameters.known_flags)
+        if build.flags is not None:
+            gone = self.left_out(build.flags)
             flags = {name: value for name, value in flags.items() if name not in gone}
-            self._refuse_unknown(binary, step, flags, parameters.known_flags)
+            self._refuse_unknown(build.path, step, flags, build.flags)
         values = self.placeholders(parameters)
         return [
-            str(binary),
+            str(build.path),
             *([f"--engine={self.name}"] if self.by_our_client else []),
-            *([f"--library={parameters.library}"] if parameters.library else []),
+            *([f"--library={build.library}"] if build.library else []),
             f"--benchmarks={definition['benchmarks']}",
             *(f"--{name}={flag_value(value, values)}" for name, value in flags.items()),
         ]
@@ -231,10 +225,9 @@ class Engine(abc.ABC):
         for benchmark in self.step(step).benchmarks.split(","):
             for lacking, since in build.lacks.items():
                 if benchmark.startswith(lacking):
-                    raise UsageError(
+                    raise RefusedError(
                         f"{self.about.title} {build.version} has no MultiGet in its C interface, which {step} needs: "
                         f"it came with {since}",
-                        means="nothing was started",
                         mend=f"{Setting.ROCKSDB.to(f'<{since} or newer>')}, or another {Setting.WORKLOAD}",
                     )
 
@@ -242,9 +235,8 @@ class Engine(abc.ABC):
         """Those that can be had without a build; UsageError where there are none of this engine."""
         found = read_releases(self.file("releases.toml"))
         if found is None:
-            raise UsageError(
+            raise RefusedError(
                 f"{Setting.ROCKSDB} names a library of another engine than {Setting.ENGINE.to(self.name)}",
-                means="nothing was started",
                 mend=f"leave {Setting.ROCKSDB} or {Setting.ENGINE} out",
             )
         return found
@@ -259,6 +251,7 @@ class Engine(abc.ABC):
             "value_size": shape.value_size,
             "block_size": shape.block_size,
             "cache_size": parameters.sizing.cache_size,
+            "cache_shard_bits": parameters.sizing.cache_shard_bits,
             "cache_type": parameters.cache_type or self.about.cache_types[0],
             "threads": parameters.threads,
             "seed": parameters.seed,
@@ -350,13 +343,15 @@ class Engine(abc.ABC):
     def compacted_gb(self, log: str) -> float | None:
         """GiB that flushes and compactions of a process wrote, by its closing statistics; None where they lack it."""
 
-    @abc.abstractmethod
     def stored_settings(self, db_dir: Path) -> dict[str, str]:
-        """The settings the database's own files state; empty when they hold no database."""
+        """The settings the database's own files state; empty when they hold no database, or state none."""
+        del db_dir
+        return {}
 
-    @abc.abstractmethod
     def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
         """The settings that `stored_settings` should return for a database of this shape."""
+        del shape
+        return {}
 
     @abc.abstractmethod
     def is_database_file(self, name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.system.atomic_files import read_toml
 from ground.text.toml import tomllib
 from workloads.cells import BASELINE, Cells
@@ -51,9 +51,7 @@ def read_file(name: str, within: tuple[str, ...] = ()) -> tuple[Path, dict[str, 
     path = Path(name) if name.endswith(".toml") else _DIRECTORY / f"{name}.toml"
     if not path.exists():
         known = "|".join(experiment_names())
-        raise UsageError(
-            f"there is no experiment {name}", means="nothing was started", mend=f"{known}, or a .toml file"
-        )
+        raise RefusedError(f"there is no experiment {name}", mend=f"{known}, or a .toml file")
     try:
         data = read_toml(path)
     except (OSError, ValueError) as error:
@@ -62,7 +60,9 @@ def read_file(name: str, within: tuple[str, ...] = ()) -> tuple[Path, dict[str, 
     if other is None:
         return path, data
     if not isinstance(other, str) or other in (name, *within):
-        raise UsageError(f"{path} is like {other!r}, which is no other experiment", means="nothing was started")
+        raise RefusedError(
+            f"{path} is like {other!r}, which is no other experiment",
+        )
     return path, {**read_file(other, (*within, name))[1], **data}
 
 
@@ -76,11 +76,7 @@ def read_cells(name: str, engine: Engine, proofs: Sequence[str]) -> Cells:
     try:
         found = msgspec.convert({**known, "name": path.stem}, Cells).combined().of_engines()
     except msgspec.ValidationError as error:
-        raise UsageError(
-            f"{path} is not an experiment: {error}",
-            means="nothing was started",
-            mend="docs/experiments.md has its keys",
-        ) from None
+        raise RefusedError(f"{path} is not an experiment: {error}", mend="docs/experiments.md has its keys") from None
     _check(path, found, engine, proofs)
     return found
 
@@ -126,14 +122,15 @@ def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> N
     ]
     for what, right, wrong in wanted:
         if wrong:
-            raise UsageError(f"{path}: {what} {wrong[0]!r} is not {right}", means="nothing was started")
+            raise RefusedError(
+                f"{path}: {what} {wrong[0]!r} is not {right}",
+            )
     if not found.cells or not all(found.steps_of(cell) for cell in found.cells):
-        raise UsageError(f"{path}: a cell without steps", means="nothing was started", mend='steps = ["load"]')
+        raise RefusedError(f"{path}: a cell without steps", mend='steps = ["load"]')
     database, cells = found.layout.database, found.cells
     if given and database != "none":
-        raise UsageError(
+        raise RefusedError(
             f"{path}: cell {given[0].name!r} is a command, which brings its own database",
-            means="nothing was started",
             mend='[layout] database = "none"',
         )
     if database in ("shared", "grown") and any(c.tree or c.compression or c.block_size for c in cells):

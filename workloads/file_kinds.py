@@ -50,7 +50,7 @@ def names_below(directory: Path, notes: list[str]) -> Iterator[str]:
     """
     if not directory.is_dir():
         raise UsageError(
-            f"{directory} is no directory",
+            f"{directory} is not a directory",
             means="it holds no database",
             mend=f"ls -la {shlex.quote(str(directory.parent))}   (to find it)",
         )

@@ -8,37 +8,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ground.errors import MeasurementError, UsageError
+from ground.results.cells import Baseline
 from ground.system.process import tool_path
 
 # The length of one option's value that fio takes (FIO_TOP_STR_MAX, with room for its end).
 _LONGEST_OPTION = 4000
 # Each job opens all its files at once, and a process may usually open 1024.
 _MOST_FILES = 900
-
-
-@dataclass(frozen=True)
-class FioResult:
-    """One fio run, all its jobs together.
-
-    iops, reads; usPer and syPer: CPU us per read; lat: us per read as fio sees it (submission to completion)
-    """
-
-    users: int
-    iops: float
-    reads: int
-    us_per: float
-    sy_per: float
-    lat_us: float
-    seconds: float
-
-    @property
-    def cpu_per(self) -> float:
-        return self.us_per + self.sy_per
 
 
 def request_split(mean_bytes: float, unit: int) -> dict[int, int]:
@@ -112,25 +92,27 @@ def _sizes(requests: Mapping[int, int]) -> list[str]:
     return [f"--bssplit={split}", f"--blockalign={math.gcd(*requests)}", "--bs_unaligned=1"]
 
 
-def parse_fio(text: str, users: int) -> FioResult:
-    """The result in fio's JSON. MeasurementError when it is of another form or counts nothing."""
+def parse_fio(text: str, users: int) -> Baseline:
+    """The result in fio's JSON, of all its jobs together; what the device's counters say of it is 0.
+
+    MeasurementError when it is of another form or counts nothing.
+    """
     try:
         # fio writes warnings before its JSON.
         data: dict[str, Any] = json.loads(text[text.index("{") :])
         jobs: Sequence[dict[str, Any]] = data["jobs"]
         read = jobs[0]["read"]
-        seconds = read["runtime"] / 1e3
         reads = int(read["total_ios"])
         # usr_cpu and sys_cpu are percent of one CPU, summed over the group's jobs by their mean: times the jobs.
-        cpu_us = seconds * 1e6 * users / 100
-        return FioResult(
-            users=users,
+        cpu_us = read["runtime"] * 1e3 * users / 100
+        return Baseline(
             iops=float(read["iops"]),
             reads=reads,
             us_per=jobs[0]["usr_cpu"] * cpu_us / reads,
             sy_per=jobs[0]["sys_cpu"] * cpu_us / reads,
-            lat_us=read["lat_ns"]["mean"] / 1e3,
-            seconds=seconds,
+            lat=read["lat_ns"]["mean"] / 1e3,
+            io_lat=0.0,
+            reqsz=0.0,
         )
     except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError) as error:
         raise MeasurementError(

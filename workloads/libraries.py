@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.settings import Setting
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter
@@ -59,16 +59,14 @@ def asked_libraries(releases: Releases, texts: Sequence[str]) -> list[AskedLibra
             name, what = (match[1], match[2]) if match else ("", one)
             versions = releases.versions_in(what)
             if versions is None and not _FILE.search(what):
-                raise UsageError(
+                raise RefusedError(
                     f"{Setting.ROCKSDB.to(one)} is no release and no path of a library or a jar",
-                    means="nothing was started",
                     mend=f"{Setting.ROCKSDB.to('10.4.2')}, a {releases.library}, a .jar, or NAME= before one of them   "
                     f"({releases.listing})",
                 )
             if match and versions is not None and len(versions) > 1:
-                raise UsageError(
+                raise RefusedError(
                     f"{Setting.ROCKSDB.to(one)}: {len(versions)} releases cannot have one name",
-                    means="nothing was started",
                     mend=Setting.ROCKSDB.to(what),
                 )
             found += [AskedLibrary(name or _label(each), each) for each in versions or [what]]
@@ -101,9 +99,8 @@ def found_library(releases: Releases, what: str, reporter: Reporter) -> Library:
     path = Path(what).absolute()
     why = why_not_loadable(path)
     if why:
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.ROCKSDB.to(what)} {why}",
-            means="nothing was started",
             mend=f"{Setting.ROCKSDB.to(f'<the path of a {releases.library}, or a release>')}   ({releases.listing})",
         )
     return Library(path)

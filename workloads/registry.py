@@ -13,6 +13,7 @@ import workloads.engines
 from ground.errors import UsageError
 from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
+from ground.text.ranges import choice
 from ground.text.toml import tomllib
 from workloads.engine import Engine
 from workloads.file_kinds import FilesReader
@@ -93,12 +94,7 @@ def engine_named(name: str, own: Mapping[str, Any] | None = None, client: str | 
 
     client: that drives it; None for its default. UsageError with the known names otherwise.
     """
-    if name not in engine_names():
-        raise UsageError(
-            f"{Setting.ENGINE.to(name)} is not known",
-            means="nothing was started",
-            mend=Setting.ENGINE.to("|".join(engine_names())),
-        )
+    choice(Setting.ENGINE, name, engine_names())
     engine: Engine = import_module(f"workloads.engines.{name}.engine").ENGINE(own, client)
     return engine
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from ground.errors import HostError, UsageError, error_of_system
+from ground.errors import HostError, RefusedError, UsageError, error_of_system
 from ground.settings import Setting
 from ground.system.atomic_files import file_sha256, read_json, write_json
 from ground.system.scratch import scratch_directory
@@ -206,8 +206,7 @@ def _readable_sha256(jar: Path) -> str:
     try:
         return file_sha256(jar)
     except OSError as error:
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.ROCKSDB.to(jar)} cannot be read: {error.strerror}",
-            means="nothing was started",
             mend=f"{Setting.ROCKSDB.to('<the path of a jar, or a release>')}",
         ) from None

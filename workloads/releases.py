@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ground.errors import UsageError
+from ground.errors import RefusedError
 from ground.settings import Setting
 from ground.text.toml import tomllib
 
@@ -74,9 +74,8 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True):
             if low <= number and number[: len(high)] <= high:
                 last[number[:2]] = one.version
         if len(last) < 2:
-            raise UsageError(
+            raise RefusedError(
                 f"{Setting.ROCKSDB.to(text)}: {len(last)} listed release{'s' * (len(last) != 1)} in that range",
-                means="nothing was started",
                 mend=self.listing,
             )
         return list(last.values())

@@ -1,58 +1,108 @@
-"""How large a run is: the named scales, and what fits on the disk."""
+"""How large a run is: its database, its block cache, the named scales, and what fits on the disk."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from ground.errors import HostError
 from ground.settings import Setting
 from ground.text.toml import tomllib
 from ground.text.units import format_bytes, format_count, parse_bytes
-from workloads.steps import DatabaseShape, Sizing
 
 # Below this ratio of data to block cache too many queries are answered from memory to call the load IO-bound.
 DATA_TO_CACHE = 20
 # Left free on the disk after the load, for logs, recordings and everybody else.
 _HEADROOM = 1 << 30
 _SMALLEST_KEYS = 200_000
+_SMALLEST_SHARD = 4 << 20
+_FILES_TO_DATA = 1.25
+_LOAD_SPARE = 256 << 20
 
 
 @dataclass(frozen=True)
-class Scale:
-    """A named scale: cache_size in bytes, duration (of one window) and warmup (its bound) in seconds.
+class DatabaseShape:
+    """What a database was loaded with; two shapes that differ are two databases.
 
-    turns: seconds of all turns of an observer in a profile; None: as long as a window
-    collect: what watches where COLLECT does not say; named: of it, what an experiment's own file names
+    key_size, value_size, block_size in bytes; bloom_bits per key
+    tree: further flags of the client that decide how its tree is built: sizes of buffers, files and levels ...
     """
 
-    name: str
-    about: str
     num_keys: int
+    key_size: int = 20
+    value_size: int = 400
+    block_size: int = 8192
+    block_align: bool = True
+    compression: str = "none"
+    bloom_bits: int = 10
+    tree: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of keys and values."""
+        return self.num_keys * (self.key_size + self.value_size)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Upper estimate of the files: 413 MiB were seen for 401 MiB of data, 452 with a tenth of them overwritten; a
+        load and a compaction hold some files twice."""
+        return int(self.data_bytes * _FILES_TO_DATA) + _LOAD_SPARE
+
+    def keys_within(self, disk_bytes: int) -> int:
+        """The most keys of these sizes whose `disk_bytes` are no more than this; 0 where none fit."""
+        return max(0, int((disk_bytes - _LOAD_SPARE) / _FILES_TO_DATA / (self.key_size + self.value_size)))
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What a run will use, and in words what was changed to make it fit. cache_size: of the block cache, bytes"""
+
+    shape: DatabaseShape
     cache_size: int
-    duration: int
-    warmup: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def cache_shard_bits(self) -> int:
+        """log2 of the block cache's shards: 64 as benchmark.sh has it, fewer where a shard would be below 4 MiB.
+
+        A shard too small for a file's filter and index block throws them out again at each query: seen with 16 MiB in
+        64 shards as 1.23 reads of 38 KiB a query instead of one of 8 KiB.
+        """
+        return max(0, min(6, (self.cache_size // _SMALLEST_SHARD).bit_length() - 1))
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """How large a profile is, by name, or an experiment's cells. about: how long it takes, or what it is for
+
+    cache_size: of the block cache, bytes, where the configuration does not say `all`
+    duration, warmup: seconds of each window of a workload, and the bound of what comes before the first
+    turns: seconds of all turns of what watches a workload; None: as long as a window
+    collect: what watches, where COLLECT does not say; named: of it, what a file names
+    rounds, cells: of an experiment: how often every cell is run, in rotated order; which cells, empty for all
+    memory_limit: of cells that are limited, bytes
+    """
+
+    about: str
+    num_keys: int = 1
+    rounds: int = 1
+    cache_size: int = 64 << 20
+    memory_limit: int = 512 << 20
+    duration: int = 5
+    warmup: int = 8
     collect: tuple[str, ...] = ("perf",)
+    cells: list[str] = []
     named: tuple[str, ...] = ()
     turns: int | None = None
 
 
 def scales() -> dict[str, Scale]:
-    """The scales of `scales.toml`, by name."""
+    """Those of a profile, by name."""
     rows = tomllib.loads(Path(__file__).with_name("scales.toml").read_text(encoding="utf-8"))
-    return {
-        name: Scale(
-            name=name,
-            about=row["about"],
-            num_keys=row["num_keys"],
-            cache_size=parse_bytes(row["cache_size"]),
-            duration=row["duration"],
-            warmup=row["warmup"],
-            collect=tuple(row["collect"].split()),
-            turns=row.get("turns"),
-        )
-        for name, row in rows.items()
-    }
+    sizes = {name: {**row, "cache_size": parse_bytes(row["cache_size"])} for name, row in rows.items()}
+    return msgspec.convert(sizes, dict[str, Scale])
 
 
 def fit(

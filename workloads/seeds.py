@@ -7,10 +7,11 @@ no seed twice unless more than one thread a second was started.
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from pathlib import Path
+
+import msgspec
 
 from ground.errors import MeasurementError
 from ground.results.record import SeedRange
@@ -28,11 +29,10 @@ class SeedLedger:
     def ranges(self) -> list[SeedRange]:
         """All ranges given so far, the oldest first. MeasurementError when the ledger is damaged."""
         try:
-            rows = json.loads(self._path.read_text(encoding="utf-8"))
-            return [SeedRange(step=str(r["step"]), first=int(r["first"]), threads=int(r["threads"])) for r in rows]
+            return msgspec.json.decode(self._path.read_bytes(), type=list[SeedRange])
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError) as error:  # msgspec's are ValueErrors
             raise MeasurementError(
                 f"the seed ledger {self._path} cannot be read: {error}",
                 means="without it a seed might be given twice",
@@ -44,6 +44,5 @@ class SeedLedger:
         given = self.ranges()
         after_last = max((r.first + r.threads for r in given), default=0)
         taken = SeedRange(step=step, first=max(int(time.time()), after_last), threads=threads)
-        rows = [{"step": r.step, "first": r.first, "threads": r.threads} for r in [*given, taken]]
-        write_whole(self._path, (json.dumps(rows, indent=1) + "\n").encode())
+        write_whole(self._path, msgspec.json.format(msgspec.json.encode([*given, taken]), indent=1) + b"\n")
         return taken

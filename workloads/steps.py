@@ -1,57 +1,15 @@
-"""What an engine is asked to run, and on what database."""
+"""What an engine is asked to run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-_FILES_TO_DATA = 1.25
-_LOAD_SPARE = 256 << 20
-
-
-@dataclass(frozen=True)
-class DatabaseShape:
-    """What a database was loaded with; two shapes that differ are two databases.
-
-    key_size, value_size, block_size in bytes; bloom_bits per key
-    tree: further flags of the client that decide how its tree is built: sizes of buffers, files and levels ...
-    """
-
-    num_keys: int
-    key_size: int = 20
-    value_size: int = 400
-    block_size: int = 8192
-    block_align: bool = True
-    compression: str = "none"
-    bloom_bits: int = 10
-    tree: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def data_bytes(self) -> int:
-        """Bytes of keys and values."""
-        return self.num_keys * (self.key_size + self.value_size)
-
-    @property
-    def disk_bytes(self) -> int:
-        """Upper estimate of the files: 413 MiB were seen for 401 MiB of data, 452 with a tenth of them overwritten; a
-        load and a compaction hold some files twice."""
-        return int(self.data_bytes * _FILES_TO_DATA) + _LOAD_SPARE
-
-    def keys_within(self, disk_bytes: int) -> int:
-        """The most keys of these sizes whose `disk_bytes` are no more than this; 0 where none fit."""
-        return max(0, int((disk_bytes - _LOAD_SPARE) / _FILES_TO_DATA / (self.key_size + self.value_size)))
-
-
-@dataclass(frozen=True)
-class Sizing:
-    """What a run will use, and in words what was changed to make it fit. cache_size: of the block cache, bytes"""
-
-    shape: DatabaseShape
-    cache_size: int
-    notes: tuple[str, ...] = ()
+from workloads.scales import Sizing
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -109,10 +67,10 @@ class Configuration:
 
     name: str
     about: str
-    flags: Mapping[str, object]
-    block_align: bool
     direct: bool
     cached_by_engine: bool
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    block_align: bool = True
     compression: str = ""
 
 
@@ -120,9 +78,7 @@ class Configuration:
 class StepParameters:
     """What a step's command line is filled in with. duration in seconds, flags over the step's.
 
-    known_flags: what the client accepts; None where it was not asked
     cache_type: of the block cache, as the engine calls it; "" for the default
-    library: with the engine's code, that our client is to open
     """
 
     sizing: Sizing
@@ -132,9 +88,7 @@ class StepParameters:
     duration: int = 0
     report_file: Path | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
-    known_flags: frozenset[str] | None = None
     cache_type: str = ""
-    library: Path | None = None
 
 
 def flag_value(value: object, values: Mapping[str, object]) -> str:

@@ -18,7 +18,7 @@ use crate::layout::{clear, entries_of_cpus, names, plain};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{
-    Counting, Edges, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, set_gate,
+    Counting, MeasuredWindow, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, set_gate,
     write_result,
 };
 use crate::targets::{TargetOptions, choose_programs, with_start_times};
@@ -100,14 +100,12 @@ struct Slice {
 /// `ground.results.io_latency.IoLatency`.
 #[derive(Serialize)]
 struct Latency {
-    schema: u32,
-    backend: &'static str,
+    #[serde(flatten)]
+    window: MeasuredWindow,
     how: String,
     device: Device,
     pids: Vec<u32>,
     children: bool,
-    #[serde(flatten)]
-    edges: Edges,
     rows: Vec<OperationRow>,
     kinds: Vec<RequestKind>,
     slices: Vec<Slice>,
@@ -247,7 +245,7 @@ fn measure(
         accounting: None,
     };
     let slice = Duration::from_millis(options.slice_ms);
-    let edges = run_turns(&options.window, &options.turns, slice, &mut counter)?;
+    let window = run_turns(&options.window, &options.turns, slice, &mut counter)?;
     let IolatCounter { slices, edges: disk, accounting, unfinished, .. } = counter;
     let rows = rows_of(skeleton)?;
     let diskstats = DiskWindow::between(disk);
@@ -263,13 +261,11 @@ fn measure(
     // Under way when the window closed; on an idle device, requests whose end was never seen.
     facts.insert("unfinished", unfinished);
     let latency = Latency {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         how: how(Follow::of(device)?),
         device: device.clone(),
         pids: options.targets.pids.clone(),
         children: options.targets.children,
-        edges,
         rows,
         kinds: read_kinds(skeleton, &RequestFlags::of(kernel_btf()?))?,
         slices,

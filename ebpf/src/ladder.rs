@@ -1,7 +1,6 @@
 //! The latency ladder: one query in N of a process from its first instruction through the block layer and back.
 
 mod disk;
-mod options;
 mod plan;
 mod rows;
 
@@ -9,6 +8,7 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use libbpf_rs::Link;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
@@ -18,18 +18,17 @@ use crate::histogram::read_counts;
 use crate::layout::{clear, names};
 use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
-use crate::queries::{FILE_CALLS, READ, READ_CALLS};
+use crate::queries::{FILE_CALLS, QueryOptions, READ, READ_CALLS};
 use crate::refusal::OrRefused;
 use crate::session::{
-    Counting, Edges, begin_requests, constants, link_tracepoints, run_turns, set_gate, unlink_at_once,
-    write_result,
+    Counting, MeasuredWindow, TurnOptions, WindowOptions, begin_requests, constants, link_tracepoints,
+    run_turns, set_gate, unlink_at_once, write_result,
 };
 use crate::symbols::Function;
-use crate::uprobes::{self, Trap, Way};
+use crate::uprobes::{self, ReturnOptions, Trap, Way};
 use disk::FollowedDisk;
 use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
-pub use options::LadderOptions;
 use plan::Plan;
 use rows::Stage;
 use skeleton::types::counter as Counter;
@@ -44,13 +43,45 @@ const LOSSES: [&str; 10] = names!(
 /// At whether the process is still there.
 const EACH_LOOK: Duration = Duration::from_millis(200);
 
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Start {
+    /// At the query where its function is found and called, at the read call otherwise
+    Auto,
+    /// At the query, or not at all
+    Query,
+    /// At the read call: no uprobes
+    Syscall,
+}
+
+#[derive(Args)]
+pub struct LadderOptions {
+    /// The process whose queries are followed
+    #[arg(long)]
+    pid: u32,
+    /// Follow one query in so many; the gaps are drawn at random
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    sample: u32,
+    /// Where the ladder starts
+    #[arg(long, value_enum, default_value_t = Start::Auto)]
+    start: Start,
+    /// Leave out the uprobes on the file reader: cheaper, and its two stages become part of the query's
+    #[arg(long)]
+    no_reader: bool,
+    #[command(flatten)]
+    returns: ReturnOptions,
+    #[command(flatten)]
+    queries: QueryOptions,
+    #[command(flatten)]
+    turns: TurnOptions,
+    #[command(flatten)]
+    window: WindowOptions,
+}
+
 #[derive(Serialize)]
 struct Ladder {
-    schema: u32,
-    backend: &'static str,
-    pid: u32,
     #[serde(flatten)]
-    edges: Edges,
+    window: MeasuredWindow,
+    pid: u32,
     sample: u32,
     /// `query` or `syscall`.
     start: &'static str,
@@ -195,7 +226,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         missed: MissedRuns::default(),
         life: Life::new(&process, plan.is_some()),
     };
-    let edges = run_turns(&options.window, &options.turns, EACH_LOOK, &mut counter)?;
+    let window = run_turns(&options.window, &options.turns, EACH_LOOK, &mut counter)?;
     let ended = counter.life.ended();
     let missed = counter.missed.of_turns();
     let device = disk::device(counter.skeleton, &counter.disks)?;
@@ -205,10 +236,8 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(bss.losses).collect();
     losses.insert("missed", missed);
     let ladder = Ladder {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         pid: options.pid,
-        edges,
         sample: options.sample,
         start: if plan.is_some() { "query" } else { "syscall" },
         notes,

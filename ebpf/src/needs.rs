@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel_flags::{self, Events, arguments, kernel_btf};
 use crate::refusal::{OrRefused, release};
 use crate::uprobes;
-use object::Asked;
+use object::ObjectNeeds;
 use observer::Failure;
 use types::Types;
 
@@ -81,14 +81,14 @@ impl<'a> Kernel<'a> {
     /// Holds the programs of an opened object that are to be loaded against it. elf: the object's bytes
     fn find(&self, open: &OpenObject, elf: &[u8]) -> Found {
         let mut found = Found::default();
-        let Some(asked) = Asked::of(elf) else { return found };
+        let Some(object) = ObjectNeeds::of(elf) else { return found };
         for program in open.progs().filter(libbpf_rs::OpenProgram::autoload) {
             let section = program.section().to_string_lossy();
             if let Some(event) = section.trim_start_matches('?').strip_prefix("tp_btf/") {
                 found.unmet.extend(self.event(event));
             }
             let program = program.name().to_string_lossy();
-            for (path, reading) in asked.fields(&program) {
+            for (path, reading) in object.fields(&program) {
                 match (self.types.field(&path), reading) {
                     (None, reading) if reading.optional => found.without.push(format!("field {path}")),
                     (None, _) => found.unmet.push(since(format!("field {path}"))),
@@ -100,7 +100,7 @@ impl<'a> Kernel<'a> {
                     _ => {}
                 }
             }
-            let helpers = asked.helpers(&program).into_iter();
+            let helpers = object.helpers(&program).into_iter();
             let missing = helpers.filter(|helper| !self.types.has_number("bpf_func_id", *helper));
             found
                 .unmet

@@ -26,8 +26,8 @@ use crate::mapped_code::MappedCode;
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{
-    Counting, Edges, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, write_result,
-    write_whole,
+    Counting, MeasuredWindow, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns,
+    write_result, write_whole,
 };
 use account::{Life, Row, Window, of_all};
 use chains::Chain;
@@ -86,11 +86,9 @@ struct Stacks {
 
 #[derive(Serialize)]
 struct OffCpu {
-    schema: u32,
-    backend: &'static str,
-    pid: u32,
     #[serde(flatten)]
-    edges: Edges,
+    window: MeasuredWindow,
+    pid: u32,
     /// When the last thread ended, where none was left.
     process_ended_ns: Option<u64>,
     waker: bool,
@@ -244,7 +242,7 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
         turns: Vec::new(),
         code: MappedCode::of(&process),
     };
-    let edges = run_turns(&options.window, &options.turns, Duration::from_secs(1), &mut counter)?;
+    let measured = run_turns(&options.window, &options.turns, Duration::from_secs(1), &mut counter)?;
     let OffcpuCounter { turns, code: MappedCode { seen: mappings, .. }, .. } = counter;
     let stacks: Rc<BTreeMap<_, _>> = Rc::new(entries(&skeleton.maps.stacks)?.into_iter().collect());
     let (mut rows, mut lives) = (Vec::new(), Vec::new());
@@ -256,7 +254,8 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
         rows.push(of_turn);
     }
     let turns = lives;
-    let edges = edges.of_accounts(turns.iter().map(|(window, _)| (window.opened, window.closed)).collect());
+    let measured =
+        measured.of_accounts(turns.iter().map(|(window, _)| (window.opened, window.closed)).collect());
     let lives = of_all(&turns);
     if let Some(path) = &options.recording {
         write_whole(path, |partial| write_recording(partial, &turns, &rows, &lives, &mappings, &kernel))?;
@@ -274,10 +273,8 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     let is_gone = turns.last().is_some_and(|(window, _)| window.at_close.is_empty());
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let result = OffCpu {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window: measured,
         pid: options.pid,
-        edges,
         process_ended_ns: is_gone.then(|| lives.iter().map(|l| l.end_ns).max()).flatten(),
         waker: options.waker,
         states,

@@ -1,21 +1,22 @@
 //! Records of single queries: each slow one of a window whole, some of the others beside them, and all of them counted.
 
 mod counter;
+mod encode;
 mod file;
-mod made;
-mod options;
 mod pilot;
-mod places;
 mod raw;
 mod sampling;
 mod split;
+mod wait_stacks;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder};
 use recording::Kernel;
@@ -28,19 +29,20 @@ use crate::mapped_code::MappedCode;
 use crate::needs::{self, Trial};
 use crate::offcpu::futex::{Callers, know_callers};
 use crate::offcpu::tasks;
-use crate::queries::{FILE_CALLS, Queries, READ, READ_CALLS};
+use crate::queries::{FILE_CALLS, Queries, QueryOptions, READ, READ_CALLS};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, begin_requests, constants, run_window, write_result, write_whole};
+use crate::session::{
+    Counting, MeasuredWindow, WindowOptions, begin_requests, constants, run_window, write_result, write_whole,
+};
 use crate::symbols::{Function, Rules};
-use crate::uprobes::{self, Trap, Way};
+use crate::uprobes::{self, ReturnOptions, Trap, Way};
 use counter::{LINGER_STEP, RecordsCounter};
 use observer::{Failure, Process};
-pub use options::RecordsOptions;
 use pilot::Pilot;
-use places::Tellers;
 use raw::Received;
 use sampling::Samples;
 use skeleton::types::{counter as Counter, gate_state, limit, rows_of};
+use wait_stacks::WaitClassifier;
 
 skeleton!("records");
 
@@ -50,13 +52,60 @@ const LOSSES: [&str; 13] = names!(
     OVERFLOW LOST_BESIDE
 );
 const EACH_READ: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Keep {
+    /// Those that are slow, and some of the others, drawn at random
+    Slow,
+    /// Every followed query
+    All,
+}
+
+#[derive(Args)]
+pub struct RecordsOptions {
+    /// The process whose queries are followed
+    #[arg(long)]
+    pid: u32,
+    /// Follow one query in so many; the gaps are drawn at random
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    sample: u32,
+    /// A query of so many us is slow (default: the 95th percentile of a second before the window)
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    threshold_us: Option<u64>,
+    /// Which records are kept
+    #[arg(long, value_enum, default_value_t = Keep::Slow)]
+    keep: Keep,
+    /// How long the window will be, in seconds: about 2,000 queries that are not slow are kept of it
+    #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
+    expected: f64,
+    /// Longest that queries under way at the window's end are waited for, in seconds
+    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
+    linger: f64,
+    /// Follow them even where the traps alone would cost more than 5 % of a CPU
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    returns: ReturnOptions,
+    #[command(flatten)]
+    queries: QueryOptions,
+    /// Where the records go
+    #[arg(long, value_name = "FILE")]
+    records: PathBuf,
+    /// Where the stacks of waits go, as perf.data
+    #[arg(long, value_name = "FILE")]
+    recording: PathBuf,
+    /// Size of the ring that records go through, to see what happens when it is full: a power of two
+    #[arg(long, hide = true, value_name = "BYTES")]
+    ring_bytes: Option<u32>,
+    #[command(flatten)]
+    window: WindowOptions,
+}
+
 #[derive(Serialize)]
 struct QueryRecords {
-    schema: u32,
-    backend: &'static str,
+    #[serde(flatten)]
+    window: MeasuredWindow,
     pid: u32,
-    start_ns: u64,
-    end_ns: u64,
     sample: u32,
     /// A query that took as long is kept for that; 0: all are.
     slow_ns: u64,
@@ -162,7 +211,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     }
     let kernel = Kernel::running();
     let tids = tasks::tasks(&process).into_values().map(|task| task.own_number).collect();
-    let (start_ns, end_ns) = run_window(&options.window, EACH_READ, &mut counter)?;
+    let window = run_window(&options.window, EACH_READ, &mut counter)?;
     let (still_open, lingered) =
         counter.linger(Duration::try_from_secs_f64(options.linger).unwrap_or_default())?;
     counter.gate(gate_state::SHUT);
@@ -177,13 +226,14 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let ended = counter.life.ended();
     let RecordsCounter { code: MappedCode { seen: mappings, .. }, clocks, .. } = counter;
     let stacks = entries(&skeleton.maps.stacks)?.into_iter().collect();
-    let tellers = Tellers { kernel, callers, tids, stacks };
+    let classifier = WaitClassifier { kernel, callers, tids, stacks };
     let received = received.take();
-    let written =
-        write_whole(&options.records, |partial| made::write_records(partial, clocks, &received, &tellers))?;
+    let written = write_whole(&options.records, |partial| {
+        encode::write_records(partial, clocks, &received, &classifier)
+    })?;
     let places = &written.places;
     write_whole(&options.recording, |partial| {
-        places.write(partial, options.pid, start_ns, &mappings, &tellers)
+        places.write(partial, options.pid, window.start_ns, &mappings, &classifier)
     })?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let mut losses: BTreeMap<&'static str, u64> = LOSSES.into_iter().zip(bss.losses).collect();
@@ -194,14 +244,11 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         counters[Counter::KEPT.0 as usize].saturating_sub(received.len() as u64 + received.lost),
     );
     let result = QueryRecords {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         pid: options.pid,
-        start_ns,
-        end_ns,
         sample: options.sample,
         slow_ns,
-        threshold_ns: options.threshold.map(|us| us * 1000),
+        threshold_ns: options.threshold_us.map(|us| us * 1000),
         one_in,
         ring_bytes: skeleton.maps.ring.max_entries(),
         notes: found_notes,
@@ -224,7 +271,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         uneven: written.uneven,
         places: places.len(),
         losses,
-        kernel_symbols: tellers.kernel.known(),
+        kernel_symbols: classifier.kernel.known(),
         ended,
     };
     write_result(&options.window, &result)

@@ -26,7 +26,9 @@ use crate::layout::{entries, names, plain};
 use crate::mapped_code::MappedCode;
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, set_gate, write_result, write_whole};
+use crate::session::{
+    Counting, MeasuredWindow, WindowOptions, constants, run_window, set_gate, write_result, write_whole,
+};
 use crate::targets::{TargetOptions, choose_programs, with_start_times};
 use ended::{EndedRequests, OperationTotal, SeenFile, SeenThread};
 
@@ -75,14 +77,12 @@ pub struct RequestsOptions {
 /// `ground.results.requests.Requests`.
 #[derive(Serialize)]
 struct TracedRequests<'a> {
-    schema: u32,
-    backend: &'static str,
+    #[serde(flatten)]
+    window: MeasuredWindow,
     how: String,
     device: Device,
     pids: &'a [u32],
     children: bool,
-    start_ns: u64,
-    end_ns: u64,
     reasons: u32,
     operations: [&'static str; OPERATIONS.len()],
     found: [&'static str; FOUND.len()],
@@ -191,7 +191,7 @@ fn measure(
     let mut code = process.as_ref().map(MappedCode::of);
     let preflush = flags.masks().get("preflush").copied().unwrap_or(0);
     let ended = RefCell::new(EndedRequests::new(options.most, preflush));
-    let ((start_ns, end_ns), diskstats, accounting) = {
+    let (window, diskstats, accounting) = {
         let mut builder = RingBufferBuilder::new();
         let keep = |bytes: &[u8]| {
             ended.borrow_mut().add(&crate::layout::read(bytes));
@@ -209,8 +209,8 @@ fn measure(
         };
         // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
         thread::sleep(SETTLE);
-        let edges = run_window(&options.window, EMPTY_EVERY, &mut counter)?;
-        (edges, DiskWindow::between(counter.edges), counter.accounting)
+        let window = run_window(&options.window, EMPTY_EVERY, &mut counter)?;
+        (window, DiskWindow::between(counter.edges), counter.accounting)
     };
     let ended = ended.into_inner();
     if let Some(code) = &mut code {
@@ -233,21 +233,18 @@ fn measure(
     write_whole(&options.rows, |path| fs::write(path, &ended.rows))?;
     if let (Some(path), Some(code)) = (&options.recording, &code) {
         let stacks = entries(&maps.stacks)?.into_iter().collect();
-        let given =
-            reasons::Given { pid: options.targets.pids[0], start_ns, end_ns, stacks, mappings: &code.seen };
+        let (pid, window) = (options.targets.pids[0], window.clone());
+        let given = reasons::Given { pid, window, stacks, mappings: &code.seen };
         write_whole(path, |partial| {
             reasons::write_recording(partial, &given, &ended.stacks, &Kernel::running())
         })?;
     }
     let result = TracedRequests {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         how: how(Follow::of(device)?, direct),
         device: device.clone(),
         pids: &options.targets.pids,
         children: options.targets.children,
-        start_ns,
-        end_ns,
         reasons: options.reasons,
         operations: OPERATIONS,
         found: FOUND,

@@ -14,7 +14,7 @@ use crate::layout::{clear, names};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
 use crate::session::{
-    Counting, Edges, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, set_gate,
+    Counting, MeasuredWindow, TurnOptions, WindowOptions, constants, link_tracepoints, run_turns, set_gate,
     write_result,
 };
 use observer::{Failure, Process};
@@ -40,11 +40,9 @@ pub struct RunqlatOptions {
 
 #[derive(Serialize)]
 struct RunQueue {
-    schema: u32,
-    backend: &'static str,
-    pid: u32,
     #[serde(flatten)]
-    edges: Edges,
+    window: MeasuredWindow,
+    pid: u32,
     /// From the wake-up, from being preempted, from the thread's creation; each until it has a CPU.
     waits: BTreeMap<&'static str, Histogram>,
     voluntary: u64,
@@ -102,14 +100,12 @@ pub fn run(options: &RunqlatOptions) -> Result<(), Failure> {
     }
     let mut skeleton = needs::load("runqlat", open, skeleton::OBJECT)?;
     let mut counter = RunqlatCounter { skeleton: &mut skeleton, process: Some(process), links: Vec::new() };
-    let edges = run_turns(&options.window, &options.turns, Duration::from_secs(1), &mut counter)?;
+    let window = run_turns(&options.window, &options.turns, Duration::from_secs(1), &mut counter)?;
     let rows = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, KINDS.len())?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let result = RunQueue {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         pid: options.pid,
-        edges,
         waits: KINDS.into_iter().zip(rows).collect(),
         voluntary: bss.voluntary,
         involuntary: bss.involuntary,

@@ -37,25 +37,6 @@ pub struct TurnOptions {
     turns: bool,
 }
 
-/// When it counted, as results have it.
-#[derive(Serialize)]
-pub struct Edges {
-    start_ns: u64,
-    end_ns: u64,
-    /// Each from its beginning to its end, where it took turns.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    turns: Vec<(u64, u64)>,
-}
-
-impl Edges {
-    /// As the program itself knows them, to the ns that its accounts begin and end at.
-    pub fn of_accounts(self, turns: Vec<(u64, u64)>) -> Self {
-        let [Some(first), Some(last)] = [turns.first(), turns.last()] else { return self };
-        let (start_ns, end_ns) = (first.0, last.1);
-        Self { start_ns, end_ns, turns: if self.turns.is_empty() { Vec::new() } else { turns } }
-    }
-}
-
 /// What a loaded program offers to the session.
 pub trait Counting {
     fn set_gate(&mut self, open: bool);
@@ -73,19 +54,45 @@ pub trait Counting {
     }
 }
 
+/// What each result begins with.
+#[derive(Clone, Serialize)]
+pub struct MeasuredWindow {
+    schema: u32,
+    backend: &'static str,
+    /// Its edges, CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// Those of each turn; none where it was one window.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<(u64, u64)>,
+}
+
+impl MeasuredWindow {
+    fn new((start_ns, end_ns): (u64, u64), turns: Vec<(u64, u64)>) -> Self {
+        Self { schema: crate::SCHEMA, backend: "co-re", start_ns, end_ns, turns }
+    }
+
+    /// With the edges as the program itself knows them, to the ns that its accounts begin and end at.
+    pub fn of_accounts(self, turns: Vec<(u64, u64)>) -> Self {
+        let [Some(first), Some(last)] = [turns.first(), turns.last()] else { return self };
+        let edges = (first.0, last.1);
+        Self::new(edges, if self.turns.is_empty() { Vec::new() } else { turns })
+    }
+}
+
 /// Runs the window, or one turn after the other. A signal (SIGINT, SIGTERM) ends it early, with what was counted.
 pub fn run_turns(
     options: &WindowOptions,
     TurnOptions { turns }: &TurnOptions,
     slice: Duration,
     counting: &mut dyn Counting,
-) -> Result<Edges, Failure> {
+) -> Result<MeasuredWindow, Failure> {
     let mut control = Control::new(options.control)?;
     if !turns {
         counting.link()?;
-        let (start_ns, end_ns) = wait_and_count(options, &mut control, slice, counting)?;
+        let edges = wait_and_count(options, &mut control, slice, counting)?;
         counting.unlink()?;
-        return Ok(Edges { start_ns, end_ns, turns: Vec::new() });
+        return Ok(MeasuredWindow::new(edges, Vec::new()));
     }
     control.ready()?;
     let mut turns = Vec::new();
@@ -96,18 +103,19 @@ pub fn run_turns(
         control.closed(turn.1);
         turns.push(turn);
         if !control.again() {
-            return Ok(Edges { start_ns: turns[0].0, end_ns: turn.1, turns });
+            return Ok(MeasuredWindow::new((turns[0].0, turn.1), turns));
         }
     }
 }
 
-/// Runs the window; its edges in ns (monotonic). A signal (SIGINT, SIGTERM) ends it early, with what was counted.
+/// Runs the window. A signal (SIGINT, SIGTERM) ends it early, with what was counted.
 pub fn run_window(
     options: &WindowOptions,
     slice: Duration,
     counting: &mut dyn Counting,
-) -> Result<(u64, u64), Failure> {
-    wait_and_count(options, &mut Control::new(options.control)?, slice, counting)
+) -> Result<MeasuredWindow, Failure> {
+    let edges = wait_and_count(options, &mut Control::new(options.control)?, slice, counting)?;
+    Ok(MeasuredWindow::new(edges, Vec::new()))
 }
 
 fn wait_and_count(
@@ -128,9 +136,9 @@ fn count(
     slice: Duration,
     counting: &mut dyn Counting,
 ) -> Result<(u64, u64), Failure> {
-    let start = now_ns();
+    let start_ns = now_ns();
     counting.set_gate(true);
-    control.opened(start);
+    control.opened(start_ns);
     let begun = Instant::now();
     let seconds = Duration::try_from_secs_f64(options.seconds).ok().filter(|_| options.control.is_none());
     let last = seconds.and_then(|seconds| begun.checked_add(seconds));
@@ -142,9 +150,9 @@ fn count(
         next += slice;
     }
     counting.set_gate(false);
-    let end = now_ns();
+    let end_ns = now_ns();
     counting.slice()?;
-    Ok((start, end))
+    Ok((start_ns, end_ns))
 }
 
 /// Writes the result whole or not at all.

@@ -150,7 +150,7 @@ pub(crate) use watch;
 /// Lets NAME_entry and NAME_exit, or NAME_entry and NAME_return, be loaded.
 pub fn enable(object: &mut OpenObject, name: &str, way: Way) {
     for mut program in object.progs_mut() {
-        if way.place(&program.name().to_string_lossy(), name).is_some() {
+        if way.point(&program.name().to_string_lossy(), name).is_some() {
             program.set_autoload(true);
             if way.multi {
                 program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
@@ -161,7 +161,7 @@ pub fn enable(object: &mut OpenObject, name: &str, way: Way) {
 
 /// Where a program goes.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum ProbePoint {
     Entry,
     Exit,
     Return,
@@ -175,11 +175,11 @@ const BY_FRAME: u64 = 1 << 32;
 const DISTANCE_SHIFT: u32 = 40;
 
 impl Way {
-    fn place(self, program: &str, name: &str) -> Option<Place> {
+    fn point(self, program: &str, name: &str) -> Option<ProbePoint> {
         match program.strip_prefix(name)? {
-            "_entry" => Some(Place::Entry),
-            "_exit" => Some(Place::Exit),
-            "_return" if self.trampolines => Some(Place::Return),
+            "_entry" => Some(ProbePoint::Entry),
+            "_exit" => Some(ProbePoint::Exit),
+            "_return" if self.trampolines => Some(ProbePoint::Return),
             _ => None,
         }
     }
@@ -208,9 +208,9 @@ pub fn unseen(why: String) -> Failure {
         .mend("--return-trampolines, where neither can be; never for Go. Or another --query-symbol")
 }
 
-fn probes(place: Place, number: usize, function: &Function) -> Vec<Probe> {
-    match (place, &function.exits) {
-        (Place::Exit, Ok(exits)) => {
+fn probes(point: ProbePoint, number: usize, function: &Function) -> Vec<Probe> {
+    match (point, &function.exits) {
+        (ProbePoint::Exit, Ok(exits)) => {
             let cookie = |to: ToEntry| {
                 number as u64
                     | (BY_FRAME * u64::from(to.by_frame))
@@ -218,8 +218,8 @@ fn probes(place: Place, number: usize, function: &Function) -> Vec<Probe> {
             };
             exits.iter().map(|exit| (exit.at, cookie(exit.to))).collect()
         }
-        (Place::Return, Err(_)) | (Place::Entry, _) => vec![(function.offset, number as u64)],
-        (Place::Exit, Err(_)) | (Place::Return, Ok(_)) => Vec::new(),
+        (ProbePoint::Return, Err(_)) | (ProbePoint::Entry, _) => vec![(function.offset, number as u64)],
+        (ProbePoint::Exit, Err(_)) | (ProbePoint::Return, Ok(_)) => Vec::new(),
     }
 }
 
@@ -233,11 +233,11 @@ pub fn attach(
 ) -> Result<Vec<Link>, Failure> {
     let mut links = Vec::new();
     for program in object.progs_mut() {
-        let Some(place) = way.place(&program.name().to_string_lossy(), name) else { continue };
+        let Some(point) = way.point(&program.name().to_string_lossy(), name) else { continue };
         for file in functions.iter().map(|function| &function.file).collect::<BTreeSet<_>>() {
             let of_file = functions.iter().enumerate().filter(|(_, function)| function.file == *file);
             let probes: Vec<Probe> =
-                of_file.flat_map(|(number, function)| probes(place, number, function)).collect();
+                of_file.flat_map(|(number, function)| probes(point, number, function)).collect();
             if probes.is_empty() {
                 continue;
             }
@@ -245,7 +245,7 @@ pub fn attach(
                 let options = UprobeMultiOpts {
                     offsets: probes.iter().map(|(offset, _)| *offset as usize).collect(),
                     cookies: probes.iter().map(|(_, cookie)| *cookie).collect(),
-                    retprobe: place == Place::Return,
+                    retprobe: point == ProbePoint::Return,
                     ..Default::default()
                 };
                 let link = program.attach_uprobe_multi_with_opts(pid as i32, file, "", options);
@@ -253,7 +253,8 @@ pub fn attach(
                 continue;
             }
             for (offset, cookie) in probes {
-                let options = UprobeOpts { retprobe: place == Place::Return, cookie, ..Default::default() };
+                let options =
+                    UprobeOpts { retprobe: point == ProbePoint::Return, cookie, ..Default::default() };
                 let link = program.attach_uprobe_with_opts(pid as i32, file, offset as usize, options);
                 links.push(link.or_refused()?);
             }
@@ -313,9 +314,9 @@ fn read_calls(skeleton: &skeleton::UprobeSkel, functions: usize) -> Result<Vec<C
 /// The shortest of some rounds: anything longer had something else in it.
 fn trap_cost(way: Way, emulated: &Target, stepped: &Target) -> Result<Trap, Failure> {
     let plain = call_ns(emulated);
-    let entry = trapped_ns(Place::Entry, way, emulated)?;
-    let both = trapped_ns(Place::Exit, way, emulated)?;
-    let stepped = trapped_ns(Place::Entry, way, stepped)? - call_ns(stepped);
+    let entry = trapped_ns(ProbePoint::Entry, way, emulated)?;
+    let both = trapped_ns(ProbePoint::Exit, way, emulated)?;
+    let stepped = trapped_ns(ProbePoint::Entry, way, stepped)? - call_ns(stepped);
     Ok(Trap {
         entry_ns: (entry - plain).max(0.0),
         stepped_ns: stepped.max(0.0),
@@ -324,14 +325,14 @@ fn trap_cost(way: Way, emulated: &Target, stepped: &Target) -> Result<Trap, Fail
 }
 
 /// last: entries alone, or where it is left as well
-fn trapped_ns(last: Place, way: Way, target: &Target) -> Result<f64, Failure> {
+fn trapped_ns(last: ProbePoint, way: Way, target: &Target) -> Result<f64, Failure> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage).or_refused()?;
     let ours = slice::from_ref(&target.function);
     watch!(open, way, ours, ["empty"]);
     let mut skeleton = needs::load("uprobes", open, skeleton::OBJECT)?;
     let mut links = attach(skeleton.object_mut(), "empty", way, std::process::id(), ours)?;
-    if last == Place::Entry {
+    if last == ProbePoint::Entry {
         // The entry's program comes first.
         links.truncate(1);
     }

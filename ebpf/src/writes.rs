@@ -1,6 +1,5 @@
 //! The write path: each write of a process stage by stage, and its wait in the queue of writers by what leaders did.
 
-mod options;
 mod pilot;
 mod plan;
 mod rows;
@@ -11,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum};
 use libbpf_rs::Link;
 use libbpf_rs::skel::{Skel, SkelBuilder};
 use serde::Serialize;
@@ -22,10 +22,11 @@ use crate::layout::names;
 use crate::life::{Ended, Life};
 use crate::needs::{self, Trial};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, constants, run_window, set_gate, write_result};
-use crate::uprobes::{self, Trap, Way};
+use crate::session::{
+    Counting, MeasuredWindow, WindowOptions, constants, run_window, set_gate, write_result,
+};
+use crate::uprobes::{self, ReturnOptions, Trap, Way};
 use observer::{Failure, Process};
-pub use options::WritesOptions;
 use pilot::WritePilot;
 use plan::Watched;
 use rows::RoleRows;
@@ -42,13 +43,47 @@ const LOSSES: [&str; 10] = names!(
 const EACH_LOOK: Duration = Duration::from_millis(200);
 const PILOT: Duration = Duration::from_secs(1);
 
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Depth {
+    /// All stages, where watching them takes no more than a fifth of a write; few otherwise
+    Auto,
+    /// All stages
+    Full,
+    /// The queue, stalls, and the log's write and sync calls
+    Few,
+}
+
+#[derive(Args)]
+pub struct WritesOptions {
+    /// The process whose writes are followed
+    #[arg(long)]
+    pid: u32,
+    /// Which stages are told apart
+    #[arg(long, value_enum, default_value_t = Depth::Auto)]
+    stages: Depth,
+    /// Follow them even where the traps alone would cost more than 5 % of a CPU
+    #[arg(long)]
+    force: bool,
+    /// Before the window, take so many turns with and without watching: by how much longer a write takes
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    cost_turns: u32,
+    /// Watch whoever sets the state of a writer, so that a wake-up begins there: 1 to 3 us of each write
+    #[arg(long)]
+    exact_wake_ups: bool,
+    #[command(flatten)]
+    returns: ReturnOptions,
+    /// Rules that name the engine's functions: a built-in name or a file
+    #[arg(long, default_value = "rocksdb", value_name = "NAME|FILE")]
+    symbols: String,
+    #[command(flatten)]
+    window: WindowOptions,
+}
+
 #[derive(Serialize)]
 struct WriteLadder {
-    schema: u32,
-    backend: &'static str,
+    #[serde(flatten)]
+    window: MeasuredWindow,
     pid: u32,
-    start_ns: u64,
-    end_ns: u64,
     /// Whether all stages are followed, or only the queue and the log's calls.
     full: bool,
     notes: Vec<String>,
@@ -130,7 +165,7 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     process.must_be_alive()?;
     let uprobes = uprobes::returns_by(plan.left());
     let mut counter = WritesCounter::new(&mut skeleton, &process);
-    let (start_ns, end_ns) = run_window(&options.window, EACH_LOOK, &mut counter)?;
+    let window = run_window(&options.window, EACH_LOOK, &mut counter)?;
     let ended = counter.life.ended();
     let missed = counter.missed.until_now(counter.skeleton.object())?;
     let roles = rows::read(&skeleton)?;
@@ -139,11 +174,8 @@ pub fn run(options: &WritesOptions) -> Result<(), Failure> {
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(bss.losses).collect();
     losses.insert("missed", missed);
     let ladder = WriteLadder {
-        schema: crate::SCHEMA,
-        backend: "co-re",
+        window,
         pid: options.pid,
-        start_ns,
-        end_ns,
         full,
         notes,
         wake_ups: plan.state_seen(),

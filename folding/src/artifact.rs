@@ -14,7 +14,7 @@ use crate::profile::Profile;
 use crate::slices::Slices;
 use crate::stats::Stats;
 use crate::weights::Tally;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::num::NonZeroU64;
@@ -50,25 +50,25 @@ pub struct Artifact<'a> {
 }
 
 /// Distinct frames: places in `names` and `objects`.
-#[derive(Default, Serialize)]
-struct FrameTable {
-    name: Vec<u32>,
-    object: Vec<u32>,
+#[derive(Default, Deserialize, Serialize)]
+pub(crate) struct FrameTable {
+    pub name: Vec<u32>,
+    pub object: Vec<u32>,
 }
 
 /// Distinct threads; the name that folded text shows for each, and what the kernel calls it.
-#[derive(Default, Serialize)]
-struct ThreadTable {
-    name: Vec<u32>,
+#[derive(Default, Deserialize, Serialize)]
+pub(crate) struct ThreadTable {
+    pub name: Vec<u32>,
     pid: Vec<Option<i64>>,
     tid: Vec<Option<i64>>,
 }
 
-#[derive(Default, Serialize)]
-struct NodeTable {
+#[derive(Default, Deserialize, Serialize)]
+pub(crate) struct NodeTable {
     /// 0 for a root.
-    depth: Vec<u32>,
-    frame: Vec<u32>,
+    pub depth: Vec<u32>,
+    pub frame: Vec<u32>,
 }
 
 /// Of each stack: the thread, the node it ends at (-1: it has no frames), its state (-1: it has none), and what it

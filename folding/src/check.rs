@@ -18,17 +18,6 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What to compare, and how.
-#[derive(Clone, Debug)]
-pub struct Request<'a> {
-    pub recording: &'a Path,
-    /// The only processes to compare; none: all.
-    pub only_pids: &'a [i64],
-    /// The only event to compare; all of them without it.
-    pub event: Option<&'a str>,
-    pub threads: usize,
-}
-
 /// A symbol whose self weight differs.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
@@ -68,13 +57,40 @@ impl Comparison {
     }
 }
 
-/// Folds a recording, and asks perf report for its account of it meanwhile.
-pub fn check(request: &Request) -> Result<Comparison, Error> {
-    let (folded, reported) =
-        beside_perf(request.recording, request.only_pids, Detail::Symbols, || folded(request))?;
+/// Folds a recording, each event or the one that is named, and asks perf report for its account of it meanwhile.
+///
+/// only_pids: the only processes to compare; none: all
+pub fn check(
+    recording: &Path,
+    only_pids: &[i64],
+    event: Option<&str>,
+    threads: usize,
+) -> Result<Comparison, Error> {
+    let read = |event: Option<&str>| {
+        let (only_pids, event) = (only_pids.iter().copied().collect(), event.map(str::to_owned));
+        let mut collector = Collector::new(Options { only_pids, event, ..Options::default() });
+        let file = regular::open(recording).map_err(|error| Error::unreadable(recording, &error))?;
+        // perf report is asked for no inlined functions, so a leaf must be the function itself.
+        let names = symbols::SymbolOptions { inlines: false, ..Default::default() };
+        PerfData::new(names, threads).read_file(file, &mut collector)?;
+        Ok(collector)
+    };
+    // In the order in which the events were seen.
+    let fold = || {
+        let all = read(event)?;
+        if !all.is_ambiguous() || event.is_some() {
+            return Ok(account_of(all)?.into_iter().collect());
+        }
+        let mut accounts = Vec::new();
+        for event in all.into_events() {
+            accounts.extend(account_of(read(Some(&event.name))?)?);
+        }
+        Ok(accounts)
+    };
+    let (folded, reported) = beside_perf(recording, only_pids, Detail::Symbols, fold)?;
     // What perf says of a file that is no recording, it says best.
     let reported = reported?;
-    Ok(compare_accounts(folded?, reported, request.event))
+    Ok(compare_accounts(folded?, reported, event))
 }
 
 /// Does `fold`, and asks perf report for its account of the recording meanwhile.
@@ -141,35 +157,6 @@ fn take_event(accounts: &mut BTreeMap<String, Account>, event: &str) -> Account 
     let mut all = Account::default();
     found.into_values().for_each(|account| all.absorb(account));
     all
-}
-
-/// The accounts of the fold, in the order in which the events were seen.
-fn folded(request: &Request) -> Result<Vec<(String, Account)>, Error> {
-    let all = read(request, request.event)?;
-    if !all.is_ambiguous() || request.event.is_some() {
-        return Ok(account_of(all)?.into_iter().collect());
-    }
-    let mut accounts = Vec::new();
-    for event in all.into_events() {
-        accounts.extend(account_of(read(request, Some(&event.name))?)?);
-    }
-    Ok(accounts)
-}
-
-fn read(request: &Request, event: Option<&str>) -> Result<Collector, Error> {
-    let Request { recording, only_pids, threads, .. } = *request;
-    let event = event.map(str::to_owned);
-    let mut collector = Collector::new(Options {
-        only_pids: only_pids.iter().copied().collect(),
-        event,
-        ..Options::default()
-    });
-    let file = regular::open(recording)
-        .map_err(|error| Error::usage(format!("cannot read {}: {error}", recording.display())))?;
-    // perf report is asked for no inlined functions, so a leaf must be the function itself.
-    let names = symbols::SymbolOptions { inlines: false, ..Default::default() };
-    PerfData::new(names, threads).read_file(file, &mut collector)?;
-    Ok(collector)
 }
 
 /// The event that was folded, if it has samples, and its account.

@@ -14,7 +14,7 @@ use crate::events::{EventTotals, Events};
 use crate::intern::IntMap;
 use crate::profile::Profile;
 use crate::slices::Slices;
-use crate::stats::{CutCopies, Stats};
+use crate::stats::Stats;
 use crate::weights::SampleWeight;
 use commands::LastComm;
 use filters::no_time;
@@ -32,7 +32,8 @@ pub struct Collector {
     options: Options,
     profile: Profile,
     slices: Slices,
-    stats: Stats,
+    /// Readers add what they had to leave out.
+    pub stats: Stats,
     events: Events,
     /// Samples that the filters left out.
     filtered: Events,
@@ -108,7 +109,7 @@ impl Collector {
     /// Takes the frames of an open sample, leaf first.
     pub fn close(&mut self, sample: ChainSamples, leaf_first: &[FrameRef]) {
         let recorded = leaf_first.iter().filter(|frame| !frame.is_inlined());
-        self.truncated_chains(u64::from(recorded.count() >= TEXT_CHAIN_LIMIT));
+        self.stats.truncated_chains += u64::from(recorded.count() >= TEXT_CHAIN_LIMIT);
         self.close_all(&sample, leaf_first);
     }
 
@@ -161,16 +162,6 @@ impl Collector {
         self.stats.lost_samples = self.stats.lost_samples.saturating_add(samples);
     }
 
-    /// Copied stacks that continue beyond their copy.
-    pub fn cut_copies(&mut self, cut: CutCopies) {
-        self.stats.cut_copies.absorb(cut);
-    }
-
-    /// Samples whose chains are as long as chains get, so that their roots are missing.
-    pub fn truncated_chains(&mut self, samples: u64) {
-        self.stats.truncated_chains += samples;
-    }
-
     /// A line that could not be parsed; the first ones are kept to be shown.
     pub fn dropped(&mut self, line: &[u8]) {
         self.stats.dropped(|| line, self.part);
@@ -181,20 +172,10 @@ impl Collector {
         self.stats.dropped(|| format!("a record of kind {kind}, {len} bytes"), self.part);
     }
 
-    /// A record of an unknown kind, skipped.
-    pub fn unknown(&mut self, kind: u32) {
-        self.stats.unknown(kind);
-    }
-
     /// A sample that could not be taken apart, or is of no event.
     pub fn broken_sample(&mut self, len: usize) {
         self.stats.broken_samples += 1;
         self.stats.dropped(|| format!("a sample of {len} bytes"), self.part);
-    }
-
-    /// Something about the input that its reader should know.
-    pub fn note(&mut self, note: String) {
-        self.stats.notes.push(note);
     }
 
     /// Which build of an object was recorded.

@@ -1,6 +1,7 @@
 //! What can go wrong, and the exit code each failure ends with.
 
-use std::fmt;
+use std::path::Path;
+use std::{fmt, io};
 
 /// Everything was measured, nothing failed.
 pub const EXIT_OK: u8 = 0;
@@ -20,6 +21,11 @@ impl Error {
     /// The request or its input must change before anything can be said (exit 2).
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), exit: EXIT_USAGE }
+    }
+
+    /// An input that cannot be read.
+    pub fn unreadable(path: &Path, error: &io::Error) -> Self {
+        Self::usage(format!("cannot read {}: {error}", path.display()))
     }
 
     /// The measurement is there but incomplete (exit 1).

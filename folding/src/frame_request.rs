@@ -1,7 +1,7 @@
 //! What a comparison of frames is asked for, and the profiles of its two sides, as `stackfold fold --profile` wrote
 //! them.
 
-use crate::artifact::SCHEMA;
+use crate::artifact::{FrameTable, NodeTable, SCHEMA, ThreadTable};
 use crate::dso;
 use crate::error::Error;
 use crate::names::split_mark;
@@ -64,8 +64,7 @@ struct Alias {
 impl FrameRequest {
     /// Paths in it are relative to its directory.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read(path)
-            .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
+        let text = std::fs::read(path).map_err(|error| Error::unreadable(path, &error))?;
         let mut request: Self = serde_json::from_slice(&text).map_err(|error| {
             Error::usage(format!("{} is no request of a comparison: {error}", path.display()))
         })?;
@@ -141,9 +140,9 @@ struct ProfileFile {
     statistics: Statistics,
     names: Vec<String>,
     objects: Vec<String>,
-    frames: Frames,
-    threads: Threads,
-    nodes: NodeInput,
+    frames: FrameTable,
+    threads: ThreadTable,
+    nodes: NodeTable,
     stacks: StackInput,
     slices: Option<SliceInput>,
 }
@@ -153,23 +152,6 @@ struct Statistics {
     event: Option<String>,
     unit: String,
     samples: u64,
-}
-
-#[derive(Deserialize)]
-struct Frames {
-    name: Vec<u32>,
-    object: Vec<u32>,
-}
-
-#[derive(Deserialize)]
-struct Threads {
-    name: Vec<u32>,
-}
-
-#[derive(Deserialize)]
-struct NodeInput {
-    depth: Vec<u32>,
-    frame: Vec<u32>,
 }
 
 #[derive(Deserialize)]

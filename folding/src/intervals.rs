@@ -20,8 +20,7 @@ pub struct Intervals(IntMap<i64, Vec<Interval>>);
 impl Intervals {
     /// Reads a file of lines `TID BEGIN END GROUP`, in any order.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
+        let text = std::fs::read_to_string(path).map_err(|error| Error::unreadable(path, &error))?;
         text.parse().map_err(|why| Error::usage(format!("--intervals {}: {why}", path.display())))
     }
 

@@ -93,10 +93,6 @@ impl StackDetail {
         self != Self::Names
     }
 
-    pub fn has_objects(self) -> bool {
-        matches!(self, Self::Objects | Self::ObjectsAndSites)
-    }
-
     pub fn has_sites(self) -> bool {
         matches!(self, Self::Sites | Self::ObjectsAndSites)
     }

@@ -22,7 +22,7 @@ pub struct Profile {
     /// The frame of each name without an origin: folded text has nothing else, and asks for each of its frames.
     named: Vec<Option<u32>>,
     stacks: Stacks,
-    /// The same stacks by place, where the input and the options give them.
+    /// The same stacks by the sites of their instructions, where the input and the options give them.
     pub located: Locations,
     /// The build ids of objects, by name, where the input has them.
     pub build_ids: HashMap<Vec<u8>, Vec<u8>>,
@@ -170,11 +170,6 @@ impl Profile {
     /// order does not depend on the order of the samples.
     pub fn sorted(&self) -> Vec<u32> {
         self.stacks.sorted(&self.ranks())
-    }
-
-    /// The same from the leaf.
-    pub fn sorted_by_leaf(&self) -> Vec<u32> {
-        self.stacks.sorted_from_end(&self.ranks())
     }
 
     /// The place of each frame in their order, from 1: by name, then by origin.

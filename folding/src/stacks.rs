@@ -65,21 +65,10 @@ impl Stacks {
         self.tallies.iter().fold(Tally::default(), |sum, one| sum.plus(*one))
     }
 
-    /// The stacks in the order of their frames' places, from 1, which `rank` gives by their numbers: frame by frame.
-    pub fn sorted(&self, rank: &[u32]) -> Vec<u32> {
-        self.sorted_by(|chain, depth| chain.get(depth).map_or(0, |&id| rank[id as usize]))
-    }
-
-    /// The same from the end of each chain.
-    pub fn sorted_from_end(&self, rank: &[u32]) -> Vec<u32> {
-        self.sorted_by(|chain, depth| {
-            chain.len().checked_sub(depth + 1).map_or(0, |at| rank[chain[at] as usize])
-        })
-    }
-
-    /// Sorts by one frame after the other, so that what stacks have in common is looked at once. `key` gives a frame's
-    /// place in the order, and 0 behind the last one.
-    fn sorted_by(&self, key: impl Fn(&[u32], usize) -> u32) -> Vec<u32> {
+    /// The stacks in the order of their frames: `ranks` gives the rank of each frame, from 1, by its number. Sorts by one
+    /// frame after the other, so that what stacks have in common is looked at once; a chain that ended has rank 0.
+    pub fn sorted(&self, ranks: &[u32]) -> Vec<u32> {
+        let key = |chain: &[u32], depth| chain.get(depth).map_or(0, |&id: &u32| ranks[id as usize]);
         let mut stacks: Vec<(u32, u32)> = (0..self.len() as u32).map(|stack| (0, stack)).collect();
         // Those that are the same up to some depth.
         let mut alike = vec![(0..stacks.len(), 0)];

@@ -6,12 +6,13 @@ use crate::error::Error;
 use crate::events::EventTotals;
 use crate::options::Weight;
 use crate::weights::{SampleTotals, Tally};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
 /// The unit of folded text, which has no place for one.
 pub const UNSTATED: &str = "unstated";
 
+const SCHEMA: u32 = 1;
 const SHOWN_LINES: usize = 3;
 const SHOWN_BYTES: usize = 160;
 const SHOWN_KINDS: usize = 8;
@@ -44,7 +45,7 @@ impl CutCopies {
 }
 
 /// The statistics file (`--stats`), field by field.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Stats {
     pub schema: u32,
     pub event: Option<String>,
@@ -58,10 +59,9 @@ pub struct Stats {
     pub lost_samples: u64,
     /// Lines that are nothing perf script is known to print.
     pub dropped_lines: u64,
-    pub dropped_first: Vec<String>,
-    /// The parts of the input that held them.
-    #[serde(skip)]
-    pub dropped_parts: Vec<u64>,
+    /// The first of them, each with the number of the part of the input that held it.
+    #[serde(serialize_with = "without_parts")]
+    pub dropped_first: Vec<(u64, String)>,
     /// Samples whose chain did not reach the start of its thread.
     pub incomplete_samples: u64,
     pub incomplete_weight: u128,
@@ -92,42 +92,6 @@ pub struct Stats {
     pub truncated_input: Option<String>,
     /// Files whose symbols could not be used, and why.
     pub notes: Vec<String>,
-}
-
-impl Default for Stats {
-    fn default() -> Self {
-        Self {
-            schema: 1,
-            event: None,
-            unit: Cow::Borrowed("events"),
-            samples: 0,
-            weight: 0,
-            unique_stacks: 0,
-            lost_records: 0,
-            lost_samples: 0,
-            dropped_lines: 0,
-            dropped_first: Vec::new(),
-            dropped_parts: Vec::new(),
-            incomplete_samples: 0,
-            incomplete_weight: 0,
-            unresolved_weight: 0,
-            cut_copies: CutCopies::default(),
-            truncated_chains: 0,
-            largest_sample_weight: 0,
-            period_min: None,
-            period_max: None,
-            filtered_samples: 0,
-            filtered_weight: 0,
-            unmatched_filters: Vec::new(),
-            other_events: Vec::new(),
-            unknown_records: 0,
-            unknown_kinds: Vec::new(),
-            broken_samples: 0,
-            overflow: false,
-            truncated_input: None,
-            notes: Vec::new(),
-        }
-    }
 }
 
 impl Stats {
@@ -172,8 +136,7 @@ impl Stats {
         if self.dropped_first.len() < SHOWN_LINES {
             let line = line();
             let shown = &line.as_ref()[..line.as_ref().len().min(SHOWN_BYTES)];
-            self.dropped_first.push(String::from_utf8_lossy(shown).into_owned());
-            self.dropped_parts.push(part);
+            self.dropped_first.push((part, String::from_utf8_lossy(shown).into_owned()));
         }
     }
 
@@ -198,20 +161,9 @@ impl Stats {
         self.widen_periods(other.period_min, other.period_max);
         self.filter(Tally { weight: other.filtered_weight, samples: other.filtered_samples });
         self.truncated_input = self.truncated_input.take().or(other.truncated_input);
-        let lines = |stats: &mut Self| {
-            let lines = std::mem::take(&mut stats.dropped_first);
-            std::mem::take(&mut stats.dropped_parts).into_iter().zip(lines).collect::<Vec<_>>()
-        };
-        let mut other = Self {
-            dropped_first: other.dropped_first,
-            dropped_parts: other.dropped_parts,
-            ..Self::default()
-        };
-        let mut dropped = lines(self);
-        dropped.extend(lines(&mut other));
-        dropped.sort_by_key(|(part, _)| *part);
-        dropped.truncate(SHOWN_LINES);
-        (self.dropped_parts, self.dropped_first) = dropped.into_iter().unzip();
+        self.dropped_first.extend(other.dropped_first);
+        self.dropped_first.sort_by_key(|(part, _)| *part);
+        self.dropped_first.truncate(SHOWN_LINES);
     }
 
     pub fn set_event(&mut self, event: Option<String>, weight: Weight) {
@@ -219,8 +171,8 @@ impl Stats {
             Weight::Count => ("samples", u64::from(self.samples > 0)),
             Weight::Period => (unit(event.as_deref().unwrap_or("")), self.period_max.unwrap_or(0)),
         };
-        (self.unit, self.largest_sample_weight) = (unit.into(), largest);
-        self.event = event;
+        (self.schema, self.event, self.unit, self.largest_sample_weight) =
+            (SCHEMA, event, unit.into(), largest);
     }
 
     /// Shares of a sum that could not be counted would be wrong.
@@ -238,6 +190,10 @@ impl Stats {
     pub fn is_whole(&self) -> bool {
         self.losses().is_empty()
     }
+}
+
+fn without_parts<S: Serializer>(lines: &[(u64, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(lines.iter().map(|(_, line)| line))
 }
 
 /// The unit of an event's period.

@@ -66,6 +66,16 @@ fn a_nul_in_folded_text_is_a_part_of_the_name() {
     assert_eq!(text(&stackfold(&["-q"], &pprof.stdout).stdout), "t;x 4\nt;x\0y\0F 3\n");
 }
 
+/// `go tool pprof` refuses two values of one name.
+#[test]
+fn an_event_called_samples_is_not_their_number() {
+    let input = b"app 1 [000] 1.000001:   7 samples: \n\t 401136 f (/bin/a)\n\n";
+    let pprof = stackfold(&["-q", "--format", "pprof"], input).stdout;
+    assert_eq!(printed(&["-q"], &pprof), "app;f 7\n");
+    let (_, told) = told(&["--event", "none"], &pprof);
+    assert!(told.contains("  samples (count)\n  weight (events)"), "{told}");
+}
+
 #[test]
 fn the_name_of_the_output_tells_its_format() {
     let files = Files::new();

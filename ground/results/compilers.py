@@ -28,5 +28,5 @@ def compilers_apart(builds: Mapping[str, tuple[str, str]]) -> str:
     known = {name: (version, compiler_name(said)) for name, (version, said) in builds.items() if said}
     if len({version for version, _ in known.values()}) < 2 or len({compiler for _, compiler in known.values()}) < 2:
         return ""
-    told = "; ".join(f"{name}: {compiler}" for name, (_, compiler) in known.items())
-    return f"{told}. A difference may be the compiler's."
+    by_compiler = "; ".join(f"{name}: {compiler}" for name, (_, compiler) in known.items())
+    return f"{by_compiler}. A difference may be the compiler's."

@@ -198,7 +198,7 @@ class Decision:
         return "" if share is None else f"the device explains {percent(share)} of what the blocks vary by"
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """What is said beside the figure: the verdict, its bound where no difference was found, what was taken out."""
         decided = self.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
         return "; ".join(part for part in (self.verdict, "" if decided else self.bound, self.explained) if part)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
-from ground.results.files import Files
 from ground.results.ranges import Amount, Count
-from ground.system.atomic_files import read_json, write_json
+from ground.system.atomic_files import json_reader
 
 
 class Member(msgspec.Struct):
@@ -42,9 +39,4 @@ class EventGroup(msgspec.Struct):
     schema: int = 1
 
 
-def write_event_group(directory: Path, group: EventGroup) -> None:
-    write_json(directory / Files.EVENT_GROUP, group)
-
-
-def read_event_group(path: Path) -> EventGroup:
-    return read_json(path, EventGroup, "the events of a group")
+read_event_group = json_reader(EventGroup, "the events of a group")

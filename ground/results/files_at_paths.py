@@ -28,10 +28,10 @@ class FileAtPath:
     build_id: str = ""
 
 
-def write_files_at_paths(place: Path, files: Iterable[FileAtPath]) -> None:
+def write_files_at_paths(path: Path, files: Iterable[FileAtPath]) -> None:
     """Leaves out a path that is more than one line."""
     lines = [
         f"{one.major}:{one.minor} {one.inode} {one.build_id or '-'} {one.path}" for one in files if "\n" not in one.path
     ]
     text = "".join(f"{line}\n" for line in (_FIRST_LINE, *lines))
-    write_whole(place, text.encode("utf-8", "surrogateescape"))
+    write_whole(path, text.encode("utf-8", "surrogateescape"))

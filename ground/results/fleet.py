@@ -1,4 +1,4 @@
-"""A release over the hosts of a fleet: what differs within strata, and what is another mix of hosts."""
+"""A release over the hosts of a fleet: what differs within strata, and what a changed mix of hosts adds."""
 
 from __future__ import annotations
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ground.results.histogram import Histogram
-from ground.results.ranges import Count, Turn, in_order, seconds_within
-from ground.system.atomic_files import read_json
+from ground.results.ranges import Count, Turn, Windowed
+from ground.system.atomic_files import json_reader
 from ground.system.diskstats import DiskCounts
 
 
@@ -96,7 +95,7 @@ class IoSlice:
 
 
 @dataclass(frozen=True)
-class IoLatency:
+class IoLatency(Windowed):
     """`iolat.json`: IO latency of one device within a window.
 
     backend:   `co-re`, `bpftrace` or `bcc`; how: which events it is from, and what of it is less than exact
@@ -125,13 +124,6 @@ class IoLatency:
     turns: list[Turn] = field(default_factory=list)
     schema: int = 1
 
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return seconds_within(self.start_ns, self.end_ns, self.turns)
-
     def row(self, operation: str, owner: str) -> IoRow:
         """The row of that operation and owner; an empty one where nothing of it was counted."""
         for row in self.rows:
@@ -144,6 +136,4 @@ class IoLatency:
         return sum(row.total.count for row in self.rows if row.operation == operation)
 
 
-def read_io_latency(path: Path) -> IoLatency:
-    """`iolat.json`. MeasurementError when it is missing or of another form."""
-    return read_json(path, IoLatency)
+read_io_latency = json_reader(IoLatency)

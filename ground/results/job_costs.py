@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ground.results.interval import Interval
 from ground.results.ranges import Amount, Count, Signed
-from ground.system.atomic_files import read_json
+from ground.system.atomic_files import json_reader
 
 
 @dataclass(frozen=True)
@@ -135,6 +134,4 @@ class JobCosts:
     schema: int = 1
 
 
-def read_job_costs(path: Path) -> JobCosts:
-    """MeasurementError where it is missing or of another form."""
-    return read_json(path, JobCosts, "costs of background jobs")
+read_job_costs = json_reader(JobCosts, "costs of background jobs")

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ground.results.ranges import Amount, Count
-from ground.system.atomic_files import read_json
+from ground.system.atomic_files import json_reader
 
 # Thread ids of Linux are below it (PID_MAX_LIMIT). A larger number is a pthread_t.
 MOST_THREADS = 1 << 22
@@ -135,6 +134,4 @@ def job_order(kind: str, level: int | None) -> tuple[bool, int]:
     return kind != "flush", -1 if level is None else level
 
 
-def read_run_jobs(path: Path) -> RunJobs:
-    """MeasurementError where it is missing or of another form."""
-    return read_json(path, RunJobs, "jobs of a run")
+read_run_jobs = json_reader(RunJobs, "jobs of a run")

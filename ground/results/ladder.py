@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ground.results.histogram import Histogram
 from ground.results.probes import ProbedFunction, Trap
-from ground.results.ranges import Amount, Count, Turn, in_order, seconds_within
-from ground.system.atomic_files import read_json
+from ground.results.ranges import Amount, Count, Turn, Windowed
+from ground.system.atomic_files import json_reader
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ class QueryParts:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class Ladder(Windowed):
     """`ladder.json`: what one query in `sample` of a process went through, within a window.
 
     start:     `query` (uprobes on the engine's function) or `syscall` (from the read call on)
@@ -206,13 +205,6 @@ class Ladder:
     run_queue_ns: Count = 0
     turns: list[Turn] = field(default_factory=list)
     schema: int = 1
-
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     @property
     def with_parts(self) -> list[tuple[Rung, QueryParts]]:
@@ -350,6 +342,4 @@ def queries_of(kind: str) -> str:
     return _KINDS.get(kind, f"{kind}s")
 
 
-def read_ladder(path: Path) -> Ladder:
-    """`ladder.json`. MeasurementError when it is missing or of another form."""
-    return read_json(path, Ladder)
+read_ladder = json_reader(Ladder)

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ground.results.record import ENDED, Counters, RoleCounters, RunRecord, Window
-from ground.results.roles import OTHER, READER, WRITER, query_role, role_figures
-
-# Of the plain windows' rate: below it a window's figures are not those of the workload.
-_UNDISTURBED = 0.9
+from ground.results.roles import OTHER, READER, WRITER, query_role
 
 # Of the plain windows' rate: below it a window's figures are not those of the workload.
 _UNDISTURBED = 0.9
@@ -295,21 +292,6 @@ def _without_queries(sums: Mapping[str, float]) -> dict[str, float]:
     if metrics["iops"] >= _FEW_IOPS:
         metrics |= {name: ratio_of(name, sums) for name in METRICS if per_read(name) and sums[METRICS[name].per]}
     return metrics
-
-
-def cpu_profiled(record: RunRecord) -> tuple[float | None, float | None]:
-    """CPU us per query and per storage read that the run's profile divides up; None where it was not measured."""
-    mode, metrics = record.profile.mode if record.profile else "all", record.metrics
-    per_query, reads = metrics.get(MODE_METRIC[mode]), metrics.get("readsPerQuery")
-    if per_query is None:
-        return None, metrics.get("cpuPerRead") if mode == "all" else None
-    return per_query, None if not reads or few_reads(reads) else per_query / reads
-
-
-def cpu_of_all_roles(record: RunRecord) -> float | None:
-    """CPU us per query that a profile of all threads divides up: of all roles, where there are any."""
-    figures = role_figures(window for window in record.windows if window.kind == "plain")
-    return sum(one.us_per_query or 0.0 for one in figures) or cpu_profiled(record)[0]
 
 
 class Carried(NamedTuple):

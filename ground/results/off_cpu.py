@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ground.results.checks import Check, Verdict
 from ground.results.histogram import Histogram
-from ground.results.ranges import Amount, Count, Turn, in_order, seconds_within
-from ground.system.atomic_files import read_json
+from ground.results.ranges import Amount, Count, Turn, Windowed
+from ground.system.atomic_files import json_reader
 
 # What a thread waits in that has nothing to do: nobody delays it.
 _WITHOUT_WORK = ("condition", "join", "futex", "sleep")
@@ -30,7 +29,7 @@ class StateTotal:
 
 
 @dataclass(frozen=True)
-class Thread:
+class Thread(Windowed):
     """One thread's part of the window.
 
     start_ns, end_ns: CLOCK_MONOTONIC, within the window; started, ended: whether that is its own beginning or end
@@ -53,9 +52,6 @@ class Thread:
     voluntary: Count
     involuntary: Count
     lived_ns: Count | None = None
-
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
 
     @property
     def life_ns(self) -> int:
@@ -85,7 +81,7 @@ class StackFacts:
 
 
 @dataclass(frozen=True)
-class OffCpu:
+class OffCpu(Windowed):
     """`offcpu.json`: one process over one window.
 
     start_ns, end_ns: CLOCK_MONOTONIC; turns: those within, where it was watched in turns
@@ -109,13 +105,6 @@ class OffCpu:
     recording: str | None = None
     turns: list[Turn] = field(default_factory=list)
     schema: int = 1
-
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     @property
     def elapsed_ns(self) -> int:
@@ -217,7 +206,7 @@ class OffStack:
 
 
 @dataclass(frozen=True)
-class RunQueue:
+class RunQueue(Windowed):
     """Waits for a CPU of one process's threads.
 
     backend, how: `co-re` or `bpftrace`, and what of it is less than exact
@@ -236,13 +225,6 @@ class RunQueue:
     how: str = ""
     turns: list[Turn] = field(default_factory=list)
     schema: int = 1
-
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     def checks(self) -> Iterator[Check]:
         waits = sum(wait.count for wait in self.waits.values())
@@ -308,16 +290,6 @@ class WallClock:
         return self.elapsed_ns - sum(row.ns for row in self.rows)
 
 
-def read_off_cpu(path: Path) -> OffCpu:
-    """MeasurementError where the file is missing or of another form."""
-    return read_json(path, OffCpu)
-
-
-def read_run_queue(path: Path) -> RunQueue:
-    """MeasurementError where the file is missing or of another form."""
-    return read_json(path, RunQueue)
-
-
-def read_wall_clock(path: Path) -> WallClock:
-    """MeasurementError where the file is missing or of another form."""
-    return read_json(path, WallClock)
+read_off_cpu = json_reader(OffCpu)
+read_run_queue = json_reader(RunQueue)
+read_wall_clock = json_reader(WallClock)

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
-from ground.errors import MeasurementError
 from ground.results.files import Files
-from ground.results.ranges import Amount, Count, OrNone, Turn, in_order, seconds_within
-from ground.system.atomic_files import read_json, write_json
+from ground.results.ranges import Amount, Count, OrNone, Turn, Windowed
+from ground.system.atomic_files import read_json
 
-_T = TypeVar("_T", "Pmp", "Locks")
-
-SCHEMA = 1
 # Of the rate that was asked for.
 _REACHED = 0.9
 
@@ -104,7 +99,7 @@ class Activity:
 
 
 @dataclass(frozen=True)
-class Pmp:
+class Pmp(Windowed):
     """`pmp.json`.
 
     sampler:   which implementation (`stacksampler`, `gdb`)
@@ -122,7 +117,6 @@ class Pmp:
     reached_hz: samples a second and thread; unseen: how many have none. None as `activity`
     """
 
-    schema: int
     sampler: str
     pid: Count
     event: str
@@ -149,6 +143,7 @@ class Pmp:
     reached_hz: Amount | None = None
     unseen: Count | None = None
     turns: list[Turn] = field(default_factory=list)
+    schema: int = 1
 
     @property
     def rate_words(self) -> str:
@@ -164,13 +159,6 @@ class Pmp:
     def is_slow(self) -> bool:
         """Whether the rate that was asked for was not reached."""
         return self.reached_hz is not None and self.reached_hz < _REACHED * self.hz
-
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return seconds_within(self.start_ns, self.end_ns, self.turns)
 
     @property
     def cut_short(self) -> str:
@@ -211,7 +199,6 @@ class Locks:
     condition_sites: the same for the conditions
     """
 
-    schema: int
     rules: str
     total: Tally
     waiting: Tally
@@ -223,25 +210,14 @@ class Locks:
     condition_sites: list[LockSite]
     idle_threads: Count = 0
     idle: Tally = Tally(0, 0)
+    schema: int = 1
 
 
 def read_pmp(directory: Path) -> Pmp:
     """`pmp.json` of a run directory; MeasurementError when it is missing or of another form."""
-    return _of_schema(directory / Files.PMP, Pmp)
+    return read_json(directory / Files.PMP, Pmp, "what ioflame pmp writes")
 
 
 def read_locks(directory: Path) -> Locks:
     """`locks.json` of a run directory; MeasurementError when it is missing or of another form."""
-    return _of_schema(directory / Files.LOCKS, Locks)
-
-
-def write(result: Pmp | Locks, path: Path) -> None:
-    """Writes a result whole or not at all."""
-    write_json(path, result)
-
-
-def _of_schema(path: Path, form: type[_T]) -> _T:
-    found = read_json(path, form, "what ioflame pmp writes")
-    if found.schema != SCHEMA:
-        raise MeasurementError(f"{path} has schema {found.schema}; this ioflame reads schema {SCHEMA}")
-    return found
+    return read_json(directory / Files.LOCKS, Locks, "what ioflame pmp writes")

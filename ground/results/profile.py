@@ -21,7 +21,7 @@ from ground.results.ranges import Clock, Count, OrNone, Place
 from ground.system.atomic_files import read_json
 
 SCHEMA = 1
-# The row of what no rule matched, in every view.
+# The row of code outside the categories, in every view.
 OTHER = "other"
 
 
@@ -243,19 +243,19 @@ class Folded:
 
     def of_row(self, view: str, name: str) -> Folded:
         """The profile of the stacks of one row of a view."""
-        place = [row["name"] for row in self.views[view].report["rows"]].index(name)
-        return self._of([i for i, row in enumerate(self.views[view].row) if row == place])
+        index = [row["name"] for row in self.views[view].report["rows"]].index(name)
+        return self._of([i for i, row in enumerate(self.views[view].row) if row == index])
 
     def _of(self, kept: Sequence[int]) -> Folded:
-        place = {stack: i for i, stack in enumerate(kept)}
+        index_of = {stack: i for i, stack in enumerate(kept)}
         columns = {name: [column[i] for i in kept] for name, column in vars(self.stacks).items()}
         views = {name: self._view_of(view, kept) for name, view in self.views.items()}
         slices = self.slices
         if slices is not None:
-            rows = [i for i, stack in enumerate(slices.stack) if stack in place]
+            rows = [i for i, stack in enumerate(slices.stack) if stack in index_of]
             slices = Slices(
                 slices.length_ns, slices.start_ns, [slices.slice[i] for i in rows],
-                [place[slices.stack[i]] for i in rows], [slices.weight[i] for i in rows],
+                [index_of[slices.stack[i]] for i in rows], [slices.weight[i] for i in rows],
                 [slices.samples[i] for i in rows],
             )  # fmt: skip
         return replace(self, stacks=_Stacks(**columns), views=views, slices=slices)

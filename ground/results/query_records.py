@@ -14,8 +14,8 @@ import msgspec
 from ground.errors import MeasurementError
 from ground.results.histogram import Histogram
 from ground.results.probes import ProbedFunction, Trap
-from ground.results.ranges import Amount, Count, in_order
-from ground.system.atomic_files import read_json, read_whole
+from ground.results.ranges import Amount, Count, Windowed
+from ground.system.atomic_files import json_reader, read_whole
 
 # The parts of a query's time, in the order of the file. The states of the waits subdivide `blocked`.
 PARTS = (
@@ -153,7 +153,7 @@ class Pilot:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(Windowed):
     """`records.json`: one window in which queries were followed.
 
     slow_ns:   a query that took as long was kept for that; 0: all were. threshold_ns: where one was asked for
@@ -203,17 +203,8 @@ class Recorded:
     ended_soon_s: Amount | None = None
     schema: int = 1
 
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
 
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
-
-
-def read_recorded(path: Path) -> Recorded:
-    """`records.json`. MeasurementError where it is missing or of another form."""
-    return read_json(path, Recorded)
+read_recorded = json_reader(Recorded)
 
 
 def read_query_records(path: Path) -> RecordFile:

@@ -32,15 +32,25 @@ Clock = Annotated[int, msgspec.Meta(description="on a clock that may begin anywh
 Turn = tuple[Count, Count]
 
 
-def seconds_within(start_ns: int, end_ns: int, turns: Sequence[Turn]) -> float:
-    """Of one window; of all turns together, where something was watched in turns."""
-    return sum(end - start for start, end in turns or [(start_ns, end_ns)]) / 1e9
+class Windowed:
+    """Of a dataclass with the edges of a window, `start_ns` and `end_ns` (CLOCK_MONOTONIC): they are in order. msgspec
+    says which value of a file a ValueError is of.
 
+    turns: where it was watched in turns, each of them; the window is then from the first to the last
+    """
 
-def in_order(start_ns: int, end_ns: int) -> None:
-    """For `__post_init__` of what has both: msgspec says which value of a file a ValueError is of."""
-    if end_ns < start_ns:
-        raise ValueError(f"it ends {start_ns - end_ns:,} ns before it begins")
+    start_ns: Count
+    end_ns: Count
+
+    def __post_init__(self) -> None:
+        if self.end_ns < self.start_ns:
+            raise ValueError(f"it ends {self.start_ns - self.end_ns:,} ns before it begins")
+
+    @property
+    def seconds(self) -> float:
+        """That were watched."""
+        turns: Sequence[Turn] = getattr(self, "turns", ()) or [(self.start_ns, self.end_ns)]
+        return sum(end - start for start, end in turns) / 1e9
 
 
 class Ends:

@@ -9,7 +9,7 @@ from datetime import datetime
 from ground.results.checks import Check
 from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
-from ground.results.ranges import Amount, Count, Drift, Stated, in_order
+from ground.results.ranges import Amount, Count, Drift, Stated, Windowed
 
 SCHEMA = 1
 
@@ -146,7 +146,7 @@ class Counters:
 
 
 @dataclass
-class Window:
+class Window(Windowed):
     """A stretch of the workload's life under one observer.
 
     kind:          `warm-up`, `plain`, or that of an observer (`perf`, `iolat` ...)
@@ -166,11 +166,7 @@ class Window:
 
     def __post_init__(self) -> None:
         self.kind = current_name(self.kind)
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
+        super().__post_init__()
 
 
 @dataclass

@@ -116,9 +116,9 @@ class Redaction:
         for path in stacks:
             write_whole(path, "".join(self._lines(path, shown)).encode())
         if statistics is not None:
-            told = json.loads(statistics.read_bytes())
-            _forget_notes(told)
-            write_whole(statistics, json.dumps(told, indent=2).encode())
+            content = json.loads(statistics.read_bytes())
+            _forget_notes(content)
+            write_whole(statistics, json.dumps(content, indent=2).encode())
 
     def _lines(self, path: Path, shown: dict[str, str]) -> Iterator[str]:
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

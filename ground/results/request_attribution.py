@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ground.results.io_latency import Device, DiskWindow, ProgramCost
-from ground.results.ranges import Amount, Count, in_order
+from ground.results.ranges import Amount, Count, Windowed
 from ground.results.requests import OperationTotal
 from ground.results.stored_files import StoredFile
-from ground.system.atomic_files import read_json
+from ground.system.atomic_files import json_reader
 
 # To whom a request belongs, in the order of tables; and what that says to a reader.
 OWNERS = {
@@ -132,7 +131,7 @@ class ReasonRow:
 
 
 @dataclass(frozen=True)
-class RequestAttribution:
+class RequestAttribution(Windowed):
     """`whose.json`: what the requests of one device belong to, in one window.
 
     engine, directory: of the database; "" where none is known
@@ -176,13 +175,6 @@ class RequestAttribution:
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1
 
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
-
     @property
     def requests(self) -> int:
         """All that ended in the window."""
@@ -198,11 +190,5 @@ class RequestAttribution:
         return sum(row.requests for row in rows)
 
 
-def read_attribution(path: Path) -> RequestAttribution:
-    """`whose.json`. MeasurementError when it is missing or of another form."""
-    return read_json(path, RequestAttribution)
-
-
-def read_stored_listing(path: Path) -> StoredListing:
-    """`stored.json`. MeasurementError when it is missing or of another form."""
-    return read_json(path, StoredListing)
+read_attribution = json_reader(RequestAttribution)
+read_stored_listing = json_reader(StoredListing)

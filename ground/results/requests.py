@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ground.errors import MeasurementError
 from ground.results.io_latency import Device, DiskWindow, ProgramCost
-from ground.results.ranges import Count, in_order
-from ground.system.atomic_files import read_json, read_whole
+from ground.results.ranges import Count, Windowed
+from ground.system.atomic_files import json_reader, read_whole
 
 # Of Request.file and Request.stack: there is none.
 NOTHING = 0xFFFF_FFFF
@@ -82,7 +82,7 @@ class SeenThread:
 
 
 @dataclass(frozen=True)
-class Requests:
+class Requests(Windowed):
     """`requests.json`: what the rows of `requests.data` mean.
 
     pids:       the processes whose requests are counted apart; children: those of their children too
@@ -121,28 +121,23 @@ class Requests:
     costs: list[ProgramCost] = field(default_factory=list)
     schema: int = 1
 
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
+
+read_requests = json_reader(Requests)
 
 
-def read_requests(path: Path) -> Requests:
-    """`requests.json`. MeasurementError when it is missing or of another form."""
-    return read_json(path, Requests)
-
-
-def request_rows(path: Path, told: Requests) -> Iterator[Request]:
+def request_rows(path: Path, requests: Requests) -> Iterator[Request]:
     """The rows of `requests.data`, in the order in which they ended.
 
-    MeasurementError where they do not fit `told`: too many or too few, or with numbers that it does not define.
+    MeasurementError where they do not fit `requests`: too many or too few, or with numbers that it does not define.
     """
     data = read_whole(path)
-    if len(data) != told.rows * _ROW.size:
+    if len(data) != requests.rows * _ROW.size:
         raise MeasurementError(
-            f"{path} holds {len(data)} bytes, not {told.rows} requests of {_ROW.size}",
+            f"{path} holds {len(data)} bytes, not {requests.rows} requests of {_ROW.size}",
             means="it is cut short, or of another window",
         )
-    threads, files = len(told.threads), (NOTHING, len(told.files))
-    kinds = len(told.operations), len(told.found), len(told.submitters)
+    threads, files = len(requests.threads), (NOTHING, len(requests.files))
+    kinds = len(requests.operations), len(requests.found), len(requests.submitters)
     for row in map(Request._make, _ROW.iter_unpack(data)):
         known = row.thread < threads and (row.file == files[0] or row.file < files[1])
         if not known or row.operation >= kinds[0] or row.found >= kinds[1] or row.submitter >= kinds[2]:

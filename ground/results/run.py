@@ -97,7 +97,7 @@ def check_writable(out: Path) -> None:
     """UsageError unless files can be made in `out`. Where it is not there it is not there afterwards, either."""
     import tempfile  # it brings all packers along; who reads runs needs none
 
-    made = [place for place in (out, *out.parents) if not place.exists()]
+    made = [directory for directory in (out, *out.parents) if not directory.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
         # A new file that has no name, or none that anybody could know: where others may write, a link may wait for it.
@@ -106,9 +106,9 @@ def check_writable(out: Path) -> None:
     except OSError as error:
         raise _unwritable(out, error) from None
     finally:
-        for place in made:
+        for directory in made:
             with contextlib.suppress(OSError):
-                place.rmdir()
+                directory.rmdir()
 
 
 def _unwritable(out: Path, error: OSError) -> UsageError:

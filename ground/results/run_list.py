@@ -110,9 +110,10 @@ def _of_command(directory: Path) -> ListedRun:
     record = CommandRun.open(directory).record
     runs = [one for run in record.runs if (one := _listed(directory / run)) is not None]
     one = runs[0] if len(runs) == 1 else None
-    told = f"{len(runs)} runs: {shlex.join(['ioflame', 'runs', str(directory)])}"
+    how_many = f"{len(runs)} runs: {shlex.join(['ioflame', 'runs', str(directory)])}"
     return ListedRun(
-        directory.name, record.created, "command", shlex.join(record.argv), one.verdict if one is not None else told,
+        directory.name, record.created, "command", shlex.join(record.argv),
+        one.verdict if one is not None else how_many,
         one.qps if one is not None else None, one.us_per_query if one is not None else None,
     )  # fmt: skip
 
@@ -126,7 +127,7 @@ def _of_windows(directory: Path) -> ListedRun | None:
         from ground.results.pmp import read_pmp
 
         pmp = read_pmp(directory)
-        what = f"process {pmp.pid}, {(pmp.end_ns - pmp.start_ns) / 1e9:.1f} s"
+        what = f"process {pmp.pid}, {pmp.seconds:.1f} s"
         return ListedRun(name, _of_name(name), "pmp", what, f"{pmp.samples:,} samples")
     if _TIMED.match(name):
         return _unreadable(directory, "no record: the command ended before it wrote one")

@@ -57,7 +57,7 @@ class StudyRun(Generic[_Record]):
         except OSError as error:
             raise UsageError(
                 f"{file} cannot be read: {error.strerror}",
-                means=f"{path} is no directory of {cls.what}",
+                means=f"{path} is not the directory of {cls.what}",
                 mend="<the directory that it was made in>",
             ) from None
         return cls(file.parent, read_json(file, cls.form, f"the record of {cls.what}"))

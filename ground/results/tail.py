@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ground.results.interval import Interval
-from ground.results.ranges import Amount, Count, Share, Signed, in_order
-from ground.system.atomic_files import read_json
+from ground.results.ranges import Amount, Count, Share, Signed, Windowed
+from ground.system.atomic_files import json_reader
 
 # The percentile that slow queries begin at, unless another bound is given.
 P99 = 0.99
@@ -198,7 +197,7 @@ class WorstQuery:
 
 
 @dataclass(frozen=True)
-class Tail:
+class Tail(Windowed):
     """`tail.json`.
 
     queries:    begun in the window; followed: one in `sample` of them; counted: that ended
@@ -248,13 +247,6 @@ class Tail:
     cpu_disturbed: bool = False
     schema: int = 1
 
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
-
     @property
     def mixed_by(self) -> tuple[str, str]:
         """What distinguishes the rows of `mix`, and what is the same within one of them."""
@@ -262,6 +254,4 @@ class Tail:
         return ("what for", "read calls for the same") if by_reason else ("read calls", "queries of as many reads")
 
 
-def read_tail(path: Path) -> Tail:
-    """MeasurementError where the file is missing or of another form."""
-    return read_json(path, Tail)
+read_tail = json_reader(Tail)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ground.errors import MeasurementError
 from ground.results.histogram import Histogram
 from ground.results.probes import ProbedFunction, Trap
-from ground.results.ranges import Amount, Count, in_order
+from ground.results.ranges import Amount, Count, Windowed
 from ground.system.atomic_files import read_json
 
 
@@ -137,7 +137,7 @@ class WriteTurn:
 
 
 @dataclass(frozen=True)
-class WriteLadder:
+class WriteLadder(Windowed):
     """`writes.json`: where the time of a process's writes went within a window.
 
     full:        all stages, or only the queue, stalls and the log's calls
@@ -174,13 +174,6 @@ class WriteLadder:
     ended_soon_s: Amount | None = None
     turns: list[WriteTurn] = field(default_factory=list)
     schema: int = 1
-
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
-
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e9
 
     def of(self, names: Iterable[str]) -> list[WriteRole]:
         """The roles of these names that any write had."""

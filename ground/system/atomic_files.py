@@ -6,9 +6,10 @@ A run may come from somebody else: a file of it may be damaged, of any size, or 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -148,3 +149,8 @@ def read_json(path: Path, form: type[_T], what: str = "") -> _T:
     if isinstance(known, int) and found.schema != known:  # type: ignore[attr-defined]
         raise MeasurementError(f"{path} has schema {found.schema}; this ioflame reads schema {known}")  # type: ignore[attr-defined]
     return found
+
+
+def json_reader(form: type[_T], what: str = "") -> Callable[[Path], _T]:
+    """Reads files of one form, as `read_json` does."""
+    return functools.partial(read_json, form=form, what=what)

@@ -75,9 +75,9 @@ def debug_file(of_build_id: str) -> Path | None:
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     fetched = Path(os.environ.get("DEBUGINFOD_CACHE_PATH") or f"{cache}/debuginfod_client")
     below = Path(".build-id", of_build_id[:2])
-    places = (
+    candidates = (
         Path("/usr/lib/debug") / below / f"{of_build_id[2:]}.debug",
         Path.home() / ".debug" / below / of_build_id[2:] / "debug",
         fetched / of_build_id / "debuginfo",
     )
-    return next((place for place in places if place.exists()), None)
+    return next((path for path in candidates if path.exists()), None)

@@ -23,8 +23,8 @@ def named_group(name: str) -> Path:
     if path.is_absolute() and (path / "cgroup.procs").exists():
         return path
     for mount in hierarchies():
-        if (mount.place / name.lstrip("/") / "cgroup.procs").exists():
-            return mount.place / name.lstrip("/")
+        if (mount.mount_point / name.lstrip("/") / "cgroup.procs").exists():
+            return mount.mount_point / name.lstrip("/")
     return _found(lambda directory: directory == name, f"--cgroup {name}", "systemd-cgls")
 
 
@@ -44,8 +44,8 @@ def groups_of(pid: int) -> Iterator[Path]:
     """The group that a process is in, of each hierarchy, and those that this one is in; none of one that is gone."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
-            place = line.split(":", 2)[2]
-            for group in filter(None, (mount.shown(place) for mount in hierarchies())):
+            path = line.split(":", 2)[2]
+            for group in filter(None, (mount.shown(path) for mount in hierarchies())):
                 # Of another hierarchy there may be a group of that name, too.
                 members = group / "cgroup.procs"
                 if members.exists() and str(pid) in members.read_text(encoding="ascii").split():
@@ -55,9 +55,9 @@ def groups_of(pid: int) -> Iterator[Path]:
 def _found(fits: Callable[[str], bool], asked: str, lists: str) -> Path:
     """The first that fits and holds a process; a group of the same name is in each hierarchy of version 1."""
     for mount in hierarchies():
-        for place, directories, _ in os.walk(mount.place):
+        for parent, directories, _ in os.walk(mount.mount_point):
             for name in filter(fits, directories):
-                group = Path(place, name)
+                group = Path(parent, name)
                 if any(file.read_text(encoding="ascii").strip() for file in group.glob("**/cgroup.procs")):
                     return group
     raise UsageError(

@@ -59,8 +59,8 @@ def _host_id() -> str:
 
 def _mitigations() -> str:
     found = sorted(Path(f"{_CPU}/vulnerabilities").glob("*"))
-    told = {path.name: _text(str(path)).strip() for path in found}
-    return "; ".join(f"{name}: {value}" for name, value in told.items() if value != "Not affected") or "unknown"
+    mitigations = {path.name: _text(str(path)).strip() for path in found}
+    return "; ".join(f"{name}: {value}" for name, value in mitigations.items() if value != "Not affected") or "unknown"
 
 
 def _chosen(path: str) -> str:

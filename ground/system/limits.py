@@ -86,9 +86,9 @@ def hierarchy_of(controller: str) -> Hierarchy | None:
     for mount in hierarchies():
         if mount.kind == "cgroup" and controller in mount.options:
             names = next((names for names in own if controller in names.split(",")), "")
-            return Hierarchy(mount.place, _within(mount, own.get(names, "/")), unified=False)
-        if mount.kind == "cgroup2" and controller in _controllers(mount.place):
-            return Hierarchy(mount.place, _within(mount, own.get("", "/")), unified=True)
+            return Hierarchy(mount.mount_point, _within(mount, own.get(names, "/")), unified=False)
+        if mount.kind == "cgroup2" and controller in _controllers(mount.mount_point):
+            return Hierarchy(mount.mount_point, _within(mount, own.get("", "/")), unified=True)
     return None
 
 
@@ -108,8 +108,8 @@ def remove_abandoned(parent: Path) -> None:
 
 def _within(mount: Mount, own: str) -> Path:
     """Our own group where this mount shows it, else its top."""
-    place = mount.shown(own)
-    return place if place is not None and place.is_dir() else mount.place
+    group = mount.shown(own)
+    return group if group is not None and group.is_dir() else mount.mount_point
 
 
 def _controllers(mount: Path) -> list[str]:

@@ -19,7 +19,7 @@ class Mount:
     device: its number, as the kernel writes it; the same for each mount of it
     """
 
-    place: Path
+    mount_point: Path
     root: str
     device: str
     kind: str
@@ -29,7 +29,7 @@ class Mount:
     def shown(self, path: str) -> Path | None:
         """Where a path of the file system is seen; None where this mount does not show it."""
         below = PurePosixPath(path)
-        return self.place / below.relative_to(self.root) if below.is_relative_to(self.root) else None
+        return self.mount_point / below.relative_to(self.root) if below.is_relative_to(self.root) else None
 
 
 def hierarchies() -> list[Mount]:

@@ -242,9 +242,9 @@ class Children:
         self.cpu_limit: int | None = None
         self._around = contextlib.ExitStack()
 
-    def within(self, place: contextlib.AbstractContextManager[_T]) -> _T:
+    def within(self, context: contextlib.AbstractContextManager[_T]) -> _T:
         """Enters what has to be there as long as any of the children runs, and is left when all have ended."""
-        return self._around.enter_context(place)
+        return self._around.enter_context(context)
 
     def start(
         self,
@@ -308,12 +308,12 @@ def _supervised(
     """Returns once the command runs, or could not be executed: then it has ended, and says so where its errors go."""
     command = os.memfd_create("command")
     ready, ready_write = os.pipe()
-    told = map(str, (command, ready_write, int(stop), os.getpid(), cpu_limit or 0))
+    arguments = map(str, (command, ready_write, int(stop), os.getpid(), cpu_limit or 0))
     try:
         os.write(command, b"\0".join(map(os.fsencode, argv)))
         os.lseek(command, 0, os.SEEK_SET)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervisor.__file__, *told],
+            [sys.executable, "-I", "-S", supervisor.__file__, *arguments],
             stdin=streams[0],
             stdout=streams[1],
             stderr=streams[2],

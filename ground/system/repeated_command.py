@@ -1,4 +1,4 @@
-"""A command of the user's that is run again and again, by one shell that ends with us, whatever ends us.
+"""A command of the user's that is run repeatedly, by one shell that ends with us, whatever ends us.
 
 A supervisor for each run would take more CPU than most of these commands do.
 """

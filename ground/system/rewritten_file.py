@@ -44,18 +44,18 @@ class RewrittenFile:
         """Takes in what has happened since the last look."""
         name = os.fsencode(self.path.name)
         while events := self._read():
-            place = 0
-            while place < len(events):
-                _, mask, _, length = _EVENT.unpack_from(events, place)
-                place += _EVENT.size
-                if events[place : place + length].rstrip(b"\0") == name:
+            offset = 0
+            while offset < len(events):
+                _, mask, _, length = _EVENT.unpack_from(events, offset)
+                offset += _EVENT.size
+                if events[offset : offset + length].rstrip(b"\0") == name:
                     if mask & _CLOSE_WRITE:
                         # One whose beginning was before the first look at it has begun as well.
                         self.begun = max(self.begun, self.closed + 1)
                         self.closed += 1
                     elif self.begun == self.closed:
                         self.begun += 1
-                place += length
+                offset += length
 
     def _read(self) -> bytes:
         with contextlib.suppress(BlockingIOError):

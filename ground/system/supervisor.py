@@ -76,7 +76,7 @@ def _await_all(command: int, stop_signal: int, parent: int) -> int:
     status: int | None = None
     asked = killing = False
     deadline: float | None = None
-    told: set[int] = set()
+    signalled: set[int] = set()
     while True:
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -90,9 +90,9 @@ def _await_all(command: int, stop_signal: int, parent: int) -> int:
             for pid in _children():
                 os.kill(pid, signal.SIGKILL)
         elif asked and status is not None:
-            for pid in _children() - told:
+            for pid in _children() - signalled:
                 _ask(pid, stop_signal)
-                told.add(pid)
+                signalled.add(pid)
         signals = {ASK, KILL, signal.SIGCHLD}
         left = None if deadline is None else max(deadline - time.monotonic(), 0)
         came = signal.sigwaitinfo(signals) if left is None else signal.sigtimedwait(signals, left)
@@ -100,7 +100,7 @@ def _await_all(command: int, stop_signal: int, parent: int) -> int:
             killing, deadline = True, None
         elif came.si_signo == ASK:
             asked = True
-            told.clear()
+            signalled.clear()
             if status is None:
                 _ask(-command, stop_signal)
             if os.getppid() != parent and not killing:

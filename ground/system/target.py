@@ -178,9 +178,9 @@ def _claimed(what: str) -> UsageError:
 def _members(group: Path) -> list[int]:
     """Processes of a group and of those below it, any of which may vanish while we look."""
     found: list[int] = []
-    for place, _, _ in os.walk(group):
+    for directory, _, _ in os.walk(group):
         with contextlib.suppress(OSError):
-            found += map(int, Path(place, "cgroup.procs").read_text(encoding="ascii").split())
+            found += map(int, Path(directory, "cgroup.procs").read_text(encoding="ascii").split())
     return found
 
 

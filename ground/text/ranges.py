@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ground.errors import UsageError
+from ground.errors import RefusedError
 from ground.settings import Option, Setting
 from ground.text.units import parse_bytes, parse_count, parse_percent, parse_time
 
@@ -33,9 +33,9 @@ def number(
         value = most + 1
     except ValueError as error:
         words = f"{text!r} is not {_KINDS[parse]}" if parse in _KINDS else str(error)
-        raise UsageError(f"{name}={text:.40}: {words:.200}", means="nothing was started", mend=mend) from None
+        raise RefusedError(f"{name}={text:.40}: {words:.200}", mend=mend) from None
     if not least <= value <= most:
-        raise UsageError(f"{name}={text:.40} is out of range", means="nothing was started", mend=mend)
+        raise RefusedError(f"{name}={text:.40} is out of range", mend=mend)
     return value
 
 
@@ -44,10 +44,11 @@ def within(name: str, parse: Callable[[str], _Number], least: _Number, most: _Nu
     return lambda text: number(name, text, parse, least, most)
 
 
-def choice(name: Setting | str, text: str, known: Sequence[str]) -> str:
-    """One of `known`; UsageError, which calls it `name`, where it is none of them."""
+def choice(name: Setting | str, text: str, known: Collection[str], to: str = "") -> str:
+    """One of `known`; UsageError, which calls it `name`, where it is none of them. to: who knows these"""
     if text not in known:
-        raise UsageError(f"{name}={text} is not known", means="nothing was started", mend=f"{name}={'|'.join(known)}")
+        by = f" to {to}" if to else ""
+        raise RefusedError(f"{name}={text} is not known{by}", mend=f"{name}={'|'.join(known)}")
     return text
 
 

@@ -33,7 +33,7 @@ def parse_time(text: str) -> float:
     """Seconds of `90`, `20s`, `10m`, `2h`, `7d` or `2ms`. ValueError otherwise."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|[smhd]?)", text)
     if not match:
-        raise ValueError(f"{text!r} is no time: write seconds, or a number with s, m, h or d (40m = 2400 s)")
+        raise ValueError(f"{text!r}: expected a time: seconds, or a number with s, m, h or d (40m = 2400 s)")
     return float(match[1]) * _SECONDS[match[2]]
 
 

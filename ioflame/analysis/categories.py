@@ -1,26 +1,69 @@
-"""The category tables of a folded profile, with the interval of each share; and the CPU of each kind of operation."""
+"""The category tables of a folded profile: the interval of each share, and its part of the CPU of a query; and the CPU
+of each kind of operation. No other module of Python works out us per query of a category.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from ground.results.categories import Categories, Operation, knows_little
-from ground.results.metrics import MODE_COUNTER
+from ground.results.interval import Interval
+from ground.results.metrics import MODE_COUNTER, MODE_METRIC, few_reads
 from ground.results.profile import Folded
-from ground.results.record import Window
-from ground.results.roles import WRITES_VIEW
+from ground.results.record import RunRecord, Window
+from ground.results.roles import OTHER, READER, WRITES_VIEW, role_figures
 from ioflame.analysis.bootstrap import share_intervals
-from ioflame.analysis.checks.stolen_time import share_bounds
+from ioflame.analysis.checks.stolen_time import share_bounds, stolen_of
 from ioflame.analysis.rounds import ProfiledRounds
 
 _OWNER, _PARTS = "owner", "parts"
 # The view of a service's rules whose rows are kinds of operation.
 OPERATIONS_VIEW = "operations"
+
+
+def metric_profiled(record: RunRecord) -> str:
+    """The figure that the run's profile divides up: CPU us per query, in the modes that its event counts."""
+    return MODE_METRIC[record.profile.mode if record.profile else "all"]
+
+
+def cpu_profiled(record: RunRecord) -> tuple[float | None, float | None]:
+    """CPU us per query and per storage read that the run's profile divides up; None where it was not measured."""
+    name, metrics = metric_profiled(record), record.metrics
+    per_query, reads = metrics.get(name), metrics.get("readsPerQuery")
+    if per_query is None:
+        return None, metrics.get("cpuPerRead") if name == MODE_METRIC["all"] else None
+    return per_query, None if not reads or few_reads(reads) else per_query / reads
+
+
+def cpu_of_all_roles(record: RunRecord) -> float | None:
+    """CPU us per query that a profile of all threads divides up: of all roles, where there are any."""
+    figures = role_figures(window for window in record.windows if window.kind == "plain")
+    return sum(one.us_per_query or 0.0 for one in figures) or cpu_profiled(record)[0]
+
+
+def part_of(us: float, share: float) -> float:
+    """us of a category, whose share in percent of `us` it is."""
+    return us * share / 100
+
+
+def part_interval(us: float, share: Interval, n: int) -> Interval:
+    """`part_of` for a share in percent that has an interval."""
+    return Interval(part_of(us, share.estimate), part_of(us, share.low), part_of(us, share.high), n)
+
+
+def _parts(cpu: tuple[float | None, float | None], share: float) -> list[float | None]:
+    return [None if us is None else part_of(us, share) for us in cpu]
+
+
+def category_file_of_run(profile: Folded, view: str, record: RunRecord) -> dict[str, Any]:
+    """`category_file` of a run's profile."""
+    rounds = ProfiledRounds.of(record, profile.slices)
+    return category_file(profile, view, cpu_profiled(record), stolen_of(record), rounds)
 
 
 def category_file(
@@ -41,7 +84,7 @@ def category_file(
     rows = [dict(row) for row in found.report["rows"]]
     report = {**found.report, "other_parts": _other_parts(profile, view)}
     for row in rows:
-        row["us_per_query"], row["us_per_read"] = (part_of(us, row["share"]) for us in cpu)
+        row["us_per_query"], row["us_per_read"] = _parts(cpu, row["share"])
         if stolen and found.report["total_weight"]:
             bounds = share_bounds(row["weight"], found.report["total_weight"], stolen)
             row["bounds"] = [100 * bound for bound in bounds]
@@ -64,19 +107,15 @@ def category_file(
     return {**report, "rows": rows, "slices": slices}
 
 
-def part_of(us: float | None, share: float) -> float | None:
-    """us of a category, whose share in percent of `us` it is; None where that is not known."""
-    return None if us is None else us * share / 100
-
-
-def costed(found: Categories, cpu: tuple[float | None, float | None]) -> Categories:
-    """With CPU us of a query and of a storage read in each row, for files of before they had them. cpu: of both"""
+def costed(found: Categories, record: RunRecord) -> Categories:
+    """With CPU us of a query and of a storage read in each row, for files of before they had them."""
     if any(row.us_per_query is not None or row.us_per_read is not None for row in found.rows):
         return found
-    rows = [
-        replace(row, us_per_query=part_of(cpu[0], row.share), us_per_read=part_of(cpu[1], row.share))
-        for row in found.rows
-    ]
+    cpu = cpu_profiled(record)
+    rows = []
+    for row in found.rows:
+        per_query, per_read = _parts(cpu, row.share)
+        rows.append(replace(row, us_per_query=per_query, us_per_read=per_read))
     return replace(found, rows=rows)
 
 
@@ -98,6 +137,19 @@ def _other_parts(profile: Folded, view: str) -> list[dict[str, Any]]:
 def categories_of(table: dict[str, Any]) -> Categories:
     """What `category_file` gives as `read_categories` gives it."""
     return msgspec.convert(table, Categories, from_attributes=True)
+
+
+def writing_roles(profile: Folded, record: RunRecord) -> Mapping[str, Categories]:
+    """What each role that writes does: the view of writes of its threads, with its own CPU per query. The role that
+    used most comes first; none where roles were not told apart, or the rules have no such view."""
+    if WRITES_VIEW not in profile.views or record.target is not None:
+        return {}
+    found = {}
+    for one in role_figures(window for window in record.windows if window.kind == "plain"):
+        if one.role not in (READER, OTHER):
+            own = profile.of_threads(record.roles.get(one.role, []))
+            found[one.role] = categories_of(category_file(own, WRITES_VIEW, (one.us_per_query, None)))
+    return {role: table for role, table in found.items() if table.total_weight}
 
 
 def operations_of(folded: Folded, plain: Sequence[Window], mode: str, stolen: int = 0) -> list[Operation]:

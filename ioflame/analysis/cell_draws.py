@@ -14,9 +14,9 @@ from statistics import NormalDist
 
 from ground.results.categories import Categories
 from ground.results.cells import BASELINE_FIGURES, Baseline, Change, Value
-from ground.results.metrics import MODE_METRIC
 from ground.results.record import RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples, share_draws
+from ioflame.analysis.categories import metric_profiled, part_of
 from ioflame.analysis.cells import Spread
 from ioflame.analysis.metric_intervals import figures, slice_columns
 from workloads.cells import BASELINE, Column
@@ -69,13 +69,12 @@ def _of_runs(runs: Sequence[MeasuredRun], users: int, seed: int) -> dict[str, Dr
     for name, *parts in (("cpuPer", "usPer", "syPer"), ("cpuPerRead", "usPerRead", "syPerRead")):
         if name in found:
             found[name] = _sum(*(found[part] for part in parts))
-    profile = runs[0].record.profile
-    cpu = found[MODE_METRIC[profile.mode if profile else "all"]]
+    cpu = found[metric_profiled(runs[0].record)]
     for view in runs[0].views:
         found[view] = cpu
         for row, share in zip(runs[0].views[view].rows, category_draws(runs, view), strict=True):
             if share is not None:
-                found[f"{view}.{row.name}"] = Draws.combined(lambda part, whole: part / 100 * whole, share, cpu)
+                found[f"{view}.{row.name}"] = Draws.combined(part_of, cpu, share)
     return found
 
 

@@ -27,13 +27,14 @@ import msgspec
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
-from ground.results.metrics import Carried, carried, cpu_profiled
+from ground.results.metrics import Carried, carried
 from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord, Window
 from ground.results.states import MARKS
 from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
+from ioflame.analysis.categories import cpu_profiled, part_interval, part_of
 from ioflame.analysis.checks.stolen_time import stolen_of
 from ioflame.analysis.rounds import ProfiledRounds, by_round, interval_of
 
@@ -180,7 +181,7 @@ def _of_stacks(
         return None
     remarks = ""
     if stolen:
-        most = cpu_us * min(stolen, by_name.total()) / sum(profile.stacks.weight)
+        most = part_of(cpu_us, 100 * min(stolen, by_name.total()) / sum(profile.stacks.weight))
         remarks = f" Up to {most:.{1 if most >= 10 else 2}f} us of it may be stolen time (steal)."
     return _finding(rule, replace(us, n=samples), cpu_us, "us of CPU", by_name.most_common(1)[0][0], remarks=remarks)
 
@@ -190,7 +191,7 @@ def _us_of(seconds: Sequence[Sequence[int]], cpu_us: float, rounds: ProfiledRoun
     if rounds is not None:
         return rounds.us([own for own, _ in seconds], [own + rest for own, rest in seconds], cpu_us)
     share = share_intervals([seconds])[0]
-    return _scaled(share, cpu_us, share.n) if share is not None else None
+    return part_interval(cpu_us, share, share.n) if share is not None else None
 
 
 def _of_roles(rule: FindingRule, record: RunRecord, series: Sequence[Window]) -> Finding | None:
@@ -208,7 +209,7 @@ def _of_roles(rule: FindingRule, record: RunRecord, series: Sequence[Window]) ->
     if share is None:
         return None
     whole = sum(map(sum, seconds)) / 1e3 / queries
-    return _finding(rule, _scaled(share, whole, len(plain)), whole, "us of CPU a query", "", _written(record))
+    return _finding(rule, part_interval(whole, share, len(plain)), whole, "us of CPU a query", "", _written(record))
 
 
 def _cpu_of_roles(window: Window, roles: Sequence[str]) -> tuple[int, int]:
@@ -237,7 +238,7 @@ def _of_stalls(rule: FindingRule, record: RunRecord) -> Finding | None:
         return None
     of = [window for window in windows if window.kind == "plain"] or windows
     whole = record.threads * 1e6 * sum(w.seconds for w in of) / sum(w.counters.queries or 0.0 for w in of)
-    return _finding(rule, _scaled(share, whole, len(rows)), whole, "us a query", "")
+    return _finding(rule, part_interval(whole, share, len(rows)), whole, "us a query", "")
 
 
 def _of_stage(rule: FindingRule, ladder: Ladder, ran: Carried, record: RunRecord) -> Finding | None:
@@ -283,7 +284,7 @@ def _of_wait(rule: FindingRule, waits: Waits, ran: Carried) -> Finding | None:
     frame = _waits_in(rule, waits, working)
     if rule.places and not _matcher(rule.places)(frame):
         return None
-    return _finding(rule, _scaled(share, whole, len(working)), whole, "us a query", frame, remarks=ran.words)
+    return _finding(rule, part_interval(whole, share, len(working)), whole, "us a query", frame, remarks=ran.words)
 
 
 def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str:
@@ -302,11 +303,6 @@ def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str
 
 def _matcher(patterns: Sequence[str]) -> Callable[[str], re.Match[str] | None]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)).fullmatch
-
-
-def _scaled(share: Interval, whole: float, n: int) -> Interval:
-    """Per cent of `whole`, as a part of it."""
-    return Interval(whole * share.estimate / 100, whole * share.low / 100, whole * share.high / 100, n)
 
 
 def _mean_square_ns2(rung: Rung) -> float:

@@ -1,4 +1,4 @@
-"""Two versions in a fleet: what differs within strata, and what is another mix of hosts. The host is the unit.
+"""Two versions in a fleet: what differs within strata, and what a changed mix of hosts adds. The host is the unit.
 
 Kitagawa (1955), "Components of a difference between two rates": with a and b the shares of the strata in the hosts of
 the two versions, and u their means, the whole difference is exactly

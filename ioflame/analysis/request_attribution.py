@@ -32,10 +32,10 @@ _JOURNAL_THREADS = ("jbd2/",)
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where requests of a file belong.
+class _Subject:
+    """What requests of a file belong to.
 
-    moved: when it got `level` (CLOCK_MONOTONIC, ns); None where it kept it; told: what it is, by its engine or its name
+    moved: when it got `level` (CLOCK_MONOTONIC, ns); None where it kept it; known: its engine or name says what it is
     """
 
     name: str
@@ -47,7 +47,7 @@ class _Place:
     moved_from: int | None = None
     moved: float | None = None
     made_by: str = ""
-    told: bool = True
+    known: bool = True
     stored: StoredFile | None = None
 
     @cached_property
@@ -93,20 +93,20 @@ class _Sums:
 
 @dataclass
 class _Group:
-    """Requests that are alike but for their time and place. file: its number, NOTHING without one; sampled: stacks are
+    """Requests that are alike but for their time and offset. file: its number, NOTHING without one; sampled: stacks are
     taken of their process; sums: by level, and by what lies there
     """
 
     operation: str
     submitter: str
-    place: _Place
+    subject: _Subject
     file: int
     sampled: bool
     sums: dict[tuple[int | None, str], _Sums] = field(default_factory=dict)
 
 
-class _Places:
-    """Finds the place of every file that was seen."""
+class _DatabaseFiles:
+    """The files of the database, by what the kernel knows of each."""
 
     def __init__(self, listing: StoredListing) -> None:
         self._files = {file.name: file for file in listing.files}
@@ -117,7 +117,7 @@ class _Places:
         self._linked = {(inode, name.rpartition("/")[2]): name for name, inode in listing.linked.items()}
         self._listing = listing
 
-    def of(self, seen: SeenFile) -> _Place | None:
+    def of(self, seen: SeenFile) -> _Subject | None:
         """None where it is no file of the database."""
         for depth in range(1, len(seen.path)):
             folder = self._folders.get((seen.inodes[depth], seen.path[depth]))
@@ -127,15 +127,15 @@ class _Places:
         linked = self._linked.get((seen.inode, seen.path[0])) if seen.path else None
         return None if linked is None else self._named(linked)
 
-    def _named(self, name: str) -> _Place:
+    def _named(self, name: str) -> _Subject:
         file = self._files.get(name)
         if file is None:
             kind = kind_of(name, self._listing.kinds)
-            return _Place(name, "database", kind, told=kind != _OTHER)
+            return _Subject(name, "database", kind, known=kind != _OTHER)
         listing, moved = self._listing, None
         if file.moved_from is not None:
             moved = listing.begun_ns + (file.moved_at or 0.0) * (listing.ended_ns - listing.begun_ns)
-        return _Place(
+        return _Subject(
             name, "database", file.kind, file.level, file.column_family, file.title, file.moved_from, moved,
             file.made_by, stored=file,
         )  # fmt: skip
@@ -149,20 +149,20 @@ def _path(seen: SeenFile) -> str:
     return path if seen.path[-1] == "" else f".../{path}"
 
 
-class _Sorting:
-    """Sorts one request after the other."""
+class _Attribution:
+    """Gives one request after the other to its subject: what it belongs to."""
 
-    def __init__(self, told: Requests, listing: StoredListing, reasons: Mapping[int, str]) -> None:
-        self._told = told
+    def __init__(self, traced: Requests, listing: StoredListing, reasons: Mapping[int, str]) -> None:
+        self._traced = traced
         self._reasons = reasons
-        places = _Places(listing)
-        self._database = [places.of(seen) for seen in told.files]
+        files = _DatabaseFiles(listing)
+        self._database = [files.of(seen) for seen in traced.files]
         # What matters of a thread: whether it writes the journal, and whether stacks are taken of its process.
         self._threads = [
-            (thread.name.startswith(_JOURNAL_THREADS), thread.pid == told.pids[0]) for thread in told.threads
+            (thread.name.startswith(_JOURNAL_THREADS), thread.pid == traced.pids[0]) for thread in traced.threads
         ]
-        self._meta, self._readahead = told.flags.get("meta", 0), told.flags.get("rahead", 0)
-        self._elsewhere: dict[tuple[int, str], _Place] = {}
+        self._meta, self._readahead = traced.flags.get("meta", 0), traced.flags.get("rahead", 0)
+        self._elsewhere: dict[tuple[int, str], _Subject] = {}
         self._groups: dict[tuple[int, int, int, int, bool, bool, tuple[bool, bool]], _Group] = {}
         self.sampled: dict[tuple[str, str, int | None], _Sums] = {}
         self.several = self.readahead = 0
@@ -179,9 +179,9 @@ class _Sorting:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = self._group(request)
-        place = group.place
-        level = place.level_at(request.ended)
-        holds = place.holds(request.offset, request.bytes)
+        subject = group.subject
+        level = subject.level_at(request.ended)
+        holds = subject.holds(request.offset, request.bytes)
         sums = group.sums.get((level, holds))
         if sums is None:
             sums = group.sums[level, holds] = _Sums()
@@ -193,19 +193,19 @@ class _Sorting:
             self.sampled.setdefault((group.operation, reason, level), _Sums()).add(request)
 
     def _group(self, request: Request) -> _Group:
-        told = self._told
-        operation, submitter = told.operations[request.operation], told.submitters[request.submitter]
-        place = self._place(request, operation, submitter)
+        traced = self._traced
+        operation, submitter = traced.operations[request.operation], traced.submitters[request.submitter]
+        subject = self._subject_of(request, operation, submitter)
         sampled = submitter == "process" and self._threads[request.thread][1]
-        return _Group(operation, submitter, place, request.file, sampled)
+        return _Group(operation, submitter, subject, request.file, sampled)
 
-    def _place(self, request: Request, operation: str, submitter: str) -> _Place:
-        found = self._told.found[request.found]
+    def _subject_of(self, request: Request, operation: str, submitter: str) -> _Subject:
+        found = self._traced.found[request.found]
         if found in ("cached", "direct"):
             known = self._database[request.file]
             if known is not None:
                 return known
-            seen = self._told.files[request.file]
+            seen = self._traced.files[request.file]
             if seen.path or not request.flags & self._meta:
                 owner = "process" if submitter == "process" else "others"
                 return self._shared(request.file, owner, _path(seen))
@@ -220,93 +220,93 @@ class _Sorting:
         owner = "others" if found == "swap" or submitter == "others" else "unknown"
         return self._shared(NOTHING, owner, kind=found if found == "swap" else "")
 
-    def _shared(self, file: int, owner: str, name: str = "", kind: str = "") -> _Place:
-        """One for all requests that it is the place of."""
-        return self._elsewhere.setdefault((file, owner + kind), _Place(name, owner, kind))
+    def _shared(self, file: int, owner: str, name: str = "", kind: str = "") -> _Subject:
+        """One for all requests that belong to it."""
+        return self._elsewhere.setdefault((file, owner + kind), _Subject(name, owner, kind))
 
 
 def attribute_requests(
-    told: Requests,
+    traced: Requests,
     rows: Iterable[Request],
     listing: StoredListing,
     reasons: Mapping[int, str],
     labels: Mapping[str, str],
 ) -> RequestAttribution:
     """What the requests of a window were for. reasons: by the number of the stack; labels: of those reasons"""
-    sorting = _Sorting(told, listing, reasons)
+    attribution = _Attribution(traced, listing, reasons)
     for request in rows:
-        sorting.add(request)
-    files = sorted(_file_rows(sorting.groups), key=lambda row: -(row.reads + row.writes))
+        attribution.add(request)
+    files = sorted(_file_rows(attribution.groups), key=lambda row: -(row.reads + row.writes))
     left = files[_FILES:]
 
     def requests_of(which: Callable[[_Group], bool]) -> int:
-        return sum(sums.requests for group in sorting.groups if which(group) for sums in group.sums.values())
+        return sum(sums.requests for group in attribution.groups if which(group) for sums in group.sums.values())
 
     return RequestAttribution(
-        told.backend, told.how, told.device, told.pids, told.children, told.start_ns, told.end_ns,
+        traced.backend, traced.how, traced.device, traced.pids, traced.children, traced.start_ns, traced.end_ns,
         listing.engine, listing.directory, listing.failed, list(listing.notes),
-        rows=_rows(sorting.groups),
+        rows=_rows(attribution.groups),
         files=files[:_FILES],
         files_left_out=(len(left), sum(row.reads + row.writes for row in left)),
-        reasons=_reason_rows(sorting, labels) if told.reasons else [],
-        reasons_of=told.reasons,
-        several_files=sorting.several,
-        moved=requests_of(lambda group: group.place.moved_from is not None),
-        unnamed=requests_of(lambda group: group.file != NOTHING and not group.place.name),
-        unlisted=requests_of(lambda group: not group.place.told),
-        readahead=sorting.readahead,
-        totals=told.totals,
-        losses=told.losses,
-        facts=told.facts,
-        diskstats=told.diskstats,
-        costs=told.costs,
+        reasons=_reason_rows(attribution, labels) if traced.reasons else [],
+        reasons_of=traced.reasons,
+        several_files=attribution.several,
+        moved=requests_of(lambda group: group.subject.moved_from is not None),
+        unnamed=requests_of(lambda group: group.file != NOTHING and not group.subject.name),
+        unlisted=requests_of(lambda group: not group.subject.known),
+        readahead=attribution.readahead,
+        totals=traced.totals,
+        losses=traced.losses,
+        facts=traced.facts,
+        diskstats=traced.diskstats,
+        costs=traced.costs,
     )  # fmt: skip
 
 
 def _rows(groups: Iterable[_Group]) -> list[AttributedRequests]:
     found: dict[tuple[str, str, str, str, int | None, str, str], _Sums] = {}
     for group in groups:
-        place = group.place
+        subject = group.subject
         for (level, holds), sums in group.sums.items():
-            key = group.operation, place.owner, group.submitter, place.kind, level, place.column_family, holds
+            key = group.operation, subject.owner, group.submitter, subject.kind, level, subject.column_family, holds
             found.setdefault(key, _Sums()).merge(sums)
     rows = [AttributedRequests(*key, **vars(sums)) for key, sums in found.items()]
     return sorted(rows, key=lambda row: (-row.requests, row.operation, row.kind, row.level or 0, row.holds))
 
 
 def _file_rows(groups: Iterable[_Group]) -> Iterator[FileRow]:
-    found: dict[int, tuple[_Place, dict[str, _Sums]]] = {}
+    found: dict[int, tuple[_Subject, dict[str, _Sums]]] = {}
     for group in groups:
         if group.file != NOTHING:
             # One that the process and others use is the process's.
-            place, by_operation = found.get(group.file, (group.place, {}))
-            found[group.file] = (group.place if place.owner == "others" else place, by_operation)
+            subject, by_operation = found.get(group.file, (group.subject, {}))
+            found[group.file] = (group.subject if subject.owner == "others" else subject, by_operation)
             for sums in group.sums.values():
                 by_operation.setdefault(group.operation, _Sums()).merge(sums)
-    for place, by_operation in found.values():
+    for subject, by_operation in found.values():
         read, write = by_operation.get("read", _Sums()), by_operation.get("write", _Sums())
         yield FileRow(
-            place.name, place.title, place.owner, place.kind, place.level, place.column_family, place.moved_from,
-            read.requests, read.bytes, read.device_ns, write.requests, write.bytes, write.device_ns,
+            subject.name, subject.title, subject.owner, subject.kind, subject.level, subject.column_family,
+            subject.moved_from, read.requests, read.bytes, read.device_ns, write.requests, write.bytes, write.device_ns,
         )  # fmt: skip
 
 
-def _reason_rows(sorting: _Sorting, labels: Mapping[str, str]) -> list[ReasonRow]:
+def _reason_rows(attribution: _Attribution, labels: Mapping[str, str]) -> list[ReasonRow]:
     """Requests with a stack, scaled to all that the process sent of that operation."""
     sent, sampled = dict[str, int](), dict[str, int]()
     later = dict[tuple[str, str, int | None], _Sums]()
-    for group in sorting.groups:
+    for group in attribution.groups:
         for (level, _), sums in group.sums.items():
             if group.sampled:
                 sent[group.operation] = sent.get(group.operation, 0) + sums.requests
-            elif group.submitter == "kernel" and group.place.owner == "database" and group.operation == "write":
-                later.setdefault((group.operation, group.place.made_by or _WRITE_BACK, level), _Sums()).merge(sums)
-    for (operation, _, _), sums in sorting.sampled.items():
+            elif group.submitter == "kernel" and group.subject.owner == "database" and group.operation == "write":
+                later.setdefault((group.operation, group.subject.made_by or _WRITE_BACK, level), _Sums()).merge(sums)
+    for (operation, _, _), sums in attribution.sampled.items():
         sampled[operation] = sampled.get(operation, 0) + sums.requests
     found = []
     # Where no stack is known, its rules are another engine's.
-    known = any(reason != _OTHER for _, reason, _ in sorting.sampled)
-    for (operation, reason, level), sums in sorting.sampled.items() if known else ():
+    known = any(reason != _OTHER for _, reason, _ in attribution.sampled)
+    for (operation, reason, level), sums in attribution.sampled.items() if known else ():
         times = sent[operation] / sampled[operation]
         scaled = (times * value for value in (sums.requests, sums.bytes, sums.device_ns))
         found.append(ReasonRow(operation, reason, labels.get(reason, ""), level, sums.requests, *scaled))

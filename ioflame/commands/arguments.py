@@ -9,9 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.settings import TARGETS, FrontEnd, Option, Setting, options_of, worded_for
 from ground.text.ranges import value_of
+from ioflame.instruments import INSTRUMENTS, by_default
 
 # The first samples, the others are read with it.
 _GROUP = re.compile(r"\{[\w:./-]+(?:,[\w:./-]+)+\}(?::S)?")
@@ -63,31 +64,28 @@ def _help(setting: Setting, form: Option, by_make: bool) -> str:
     shown = form.shown or form.default
     told = [setting.name] * (form.variable and by_make) + [f"default: {shown}"] * bool(shown)
     words = form.help + f" ({'; '.join(told)})" * bool(told)
-    return listed(words).replace("%", "%%")
+    return _Help(words.replace("%", "%%"))
+
+
+class _Help(str):
+    """The help of an option. What it lists is looked up when it is printed: that loads all instruments."""
+
+    __slots__ = ()
+
+    def __mod__(self, values: Any) -> str:
+        return str(listed(str(self)) % values)
 
 
 def listed(words: str) -> str:
     """The help of an option with what it lists."""
-    for name, lists in _LISTS.items():
+    for name, names in _LISTS.items():
         if name in words:
-            words = words.replace(name, lists())
+            words = words.replace(name, names())
     return words
 
 
-def _instruments() -> str:
-    from ioflame.instruments import INSTRUMENTS  # of commands that measure; they take longer to load than most run
-
-    return " ".join(INSTRUMENTS)
-
-
-def _observing() -> str:
-    from ioflame.instruments import BY_DEFAULT
-
-    return " ".join(BY_DEFAULT)
-
-
 def _services() -> str:
-    from workloads.registry import service_names
+    from workloads.registry import service_names  # takes longer to load than most commands run
 
     return ", ".join(service_names())
 
@@ -99,20 +97,21 @@ def _clients() -> str:
 
 
 # What the help of an option lists, as the list of options calls it.
-_LISTS = {"{instruments}": _instruments, "{observing}": _observing, "{services}": _services, "{clients}": _clients}
+_LISTS: dict[str, Callable[[], str]] = {
+    "{instruments}": lambda: " ".join(INSTRUMENTS), "{observing}": lambda: " ".join(by_default()),
+    "{services}": _services, "{clients}": _clients,
+}  # fmt: skip
 
 
 def collectors(text: str) -> tuple[str, ...] | None:
     """The instruments asked for, each once, in the order of their windows; None where nothing was said."""
     from ground.results.record import current_name
-    from ioflame.instruments import INSTRUMENTS
 
     asked = [current_name(name) for name in text.replace(",", " ").split()]
     unknown = [name for name in asked if name not in INSTRUMENTS]
     if unknown:
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.COLLECT.to(text)}: {unknown[0]} is not known",
-            means="nothing was started",
             mend=Setting.COLLECT.to(f'"{" ".join(INSTRUMENTS)}", or some of them'),
         )
     return tuple(name for name in INSTRUMENTS if name in asked) if asked else None
@@ -146,10 +145,8 @@ def _users(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found or min(found) < 1 or max(found) > 1024:
-        raise UsageError(
-            f"{Setting.USERS.to(repr(text))} is no list of numbers from 1 to 1024",
-            means="nothing was started",
-            mend=Setting.USERS.to("'1 6'"),
+        raise RefusedError(
+            f"{Setting.USERS.to(repr(text))} is no list of numbers from 1 to 1024", mend=Setting.USERS.to("'1 6'")
         )
     return found
 

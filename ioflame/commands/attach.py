@@ -22,7 +22,7 @@ from ground.text.ranges import number
 from ground.text.units import parse_percent, parse_time
 from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import measured, print_outcome
-from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
+from ioflame.instruments import INSTRUMENTS, by_default
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY, Benchmark, running_benchmark
 from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.measure.attach.job import AttachOptions, new_record, resolve
@@ -186,12 +186,12 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         )  # fmt: skip
     asked = arguments.collect
     if arguments.tail:
-        asked = tuple(name for name in INSTRUMENTS if name in (*(asked or BY_DEFAULT), "tail"))
+        asked = tuple(name for name in INSTRUMENTS if name in (*(asked or by_default()), "tail"))
     if arguments.redact and (unfit := [name for name in asked or () if INSTRUMENTS[name].names]):
         raise UsageError(
             f"--redact and --collect {','.join(unfit)}: names in their files are not hashed",
             means="nothing was attached",
-            mend=f"--collect {','.join(BY_DEFAULT)}, or some of them",
+            mend=f"--collect {','.join(by_default())}, or some of them",
         )
     return AttachOptions(
         pids=list(dict.fromkeys(arguments.pid)),
@@ -205,14 +205,13 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         event=arguments.event,
         frequency=arguments.freq or _FREQUENCY,
         callgraph=arguments.callgraph,
-        collect=asked or BY_DEFAULT,
+        collect=asked or by_default(),
         asked_to_collect=asked is not None,
         device=arguments.device,
         budget=_budget(arguments.budget),
         period=_period(arguments),
         redact=arguments.redact,
         out=arguments.out.absolute(),
-        quiet=arguments.quiet,
     )
 
 

@@ -43,9 +43,9 @@ def add_parser(commands: Commands) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     engine = engine_named(arguments.engine)
     sizes = {}
-    for scale in scales().values():
+    for name, scale in scales().items():
         size = f"{format_count(scale.num_keys)} keys, {format_bytes(scale.cache_size)} of cache"
-        sizes[scale.name] = f"{size}, windows of {scale.duration} s: {scale.about}"
+        sizes[name] = f"{size}, windows of {scale.duration} s: {scale.about}"
     blocks = {
         "experiments": experiment_names(),
         "workloads": {name: step.about for name, step in engine.workloads().items()},
@@ -95,18 +95,10 @@ def _explain(arguments: argparse.Namespace) -> int:
     measured = name in engine.workloads()
     plan = planned(replace(options, workload=name) if measured else options, engine=engine)
     _print_build(plan)
-    _print_command(name, known[name].about, _workload(plan) if measured else _preparing(plan, name))
+    report = Path("RUN") / engine.report_name
+    argv = plan.command(0, report, plan.asked_seconds) if measured else plan.database().command(name)
+    _print_command(name, known[name].about, argv)
     return EXIT_OK
-
-
-def _workload(plan: Planned) -> list[str]:
-    seeds = plan.database().any_seeds(plan.options.workload, plan.options.threads)
-    return plan.command(seeds, Path("RUN") / plan.engine.report_name, plan.asked_seconds)
-
-
-def _preparing(plan: Planned, step: str) -> list[str]:
-    database = plan.database()
-    return database.command(step, database.any_seeds(step, 1))
 
 
 def _print_build(plan: Planned) -> None:

@@ -289,7 +289,7 @@ def _is_there(path: str) -> bool:
 
 
 def _command_arm(arguments: argparse.Namespace, name: str, variables: list[str], words: list[str]) -> AskedArm:
-    """A whole command line. UsageError where what it runs, or what else was asked for, is not to be compared."""
+    """A whole command line. UsageError where what it runs, or what else was asked for, cannot be compared."""
     said = {f"--{one.replace('_', '-')}": getattr(arguments, one) for one in _IN_THE_COMMAND}
     said |= {"--threads": arguments.threads != 1, "--engine": arguments.engine != DEFAULT_ENGINE}
     refuse_idle(said, f"arm {name}, whose command line says it itself")

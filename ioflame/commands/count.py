@@ -140,5 +140,7 @@ def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
 def _limit(text: str) -> tuple[str, float]:
     match = re.fullmatch(r"([\w-]+)=(\d+(?:\.\d+)?)", text)
     if match is None:
-        raise RefusedError(f"--limit {text} is no operation with a number of instructions", mend="--limit get=14200")
+        raise RefusedError(
+            f"--limit {text}: expected an operation with a number of instructions", mend="--limit get=14200"
+        )
     return match[1], float(match[2])

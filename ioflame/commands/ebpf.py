@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
@@ -25,6 +26,11 @@ from viz.columns import folded
 _PROGRAMS: Mapping[str, Alone] = {name: one.alone for name, one in INSTRUMENTS.items() if one.alone is not None}
 
 
+def help_of(name: str) -> str:
+    """What a program costs, and an example."""
+    return resources.files("ioflame.instruments").joinpath(f"help/{name}.txt").read_text(encoding="utf-8")
+
+
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "ebpf", help="one eBPF program by itself: " + ", ".join(_PROGRAMS), description=__doc__
@@ -36,7 +42,7 @@ def add_parser(commands: Commands) -> None:
             aliases=[former for former, current in FORMER_NAMES.items() if current == name],
             help=program.about,
             description=program.about,
-            epilog=f"OVERHEAD\n{program.overhead.strip()}\n\nEXAMPLE\n{program.example.strip()}",
+            epilog=help_of(name),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         one.add_argument(

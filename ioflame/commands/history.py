@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from pathlib import Path
 
 from ground.errors import EXIT_OK, MeasurementError
 from ground.results.accounts import ACCOUNTS, Account
 from ground.results.metrics import METRICS
 from ground.results.store.database import Store
-from ground.text.progress import Reporter, shown_path
+from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_options
 from ioflame.store.history import read_history, write_otava
 from viz.page.document import write_page
 from viz.page.history import render_history
-from viz.terminal.history import left_out, render_steps
+from viz.tables.history import history_section, left_out
+from viz.terminal.table import section_text
 
 
 def add_parser(commands: Commands) -> None:
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     out = arguments.out or arguments.store / "history.html"
     write_page(render_history(history, arguments.store.resolve().name), out)
-    print(render_steps(history))
+    print(section_text(history_section(history), terminal_width(sys.stdout)))
     if arguments.csv:
         config = shlex.quote(str(write_otava(history, arguments.csv)))
         # Otava leaves out what is older than a year.

@@ -74,8 +74,7 @@ def add_to_asked_store(directory: str | None, found: Path, reporter: Reporter) -
 def print_screen(run: Run) -> None:
     """What of a run is read first."""
     width = terminal_width(sys.stdout) or 100
-    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(screen(run, shown_command("show", run), width, unicode))
+    print(screen(run, shown_command("show", run), width))
 
 
 def print_outcome(run: Run, verbose: bool) -> int:

@@ -15,7 +15,7 @@ import sys
 from collectors.counts import QueryCount, command_count
 from collectors.perf import plan_recording
 from folding.stackfold import stackfold_binary
-from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, RefusedError
 from ground.results.command_run import CommandRun
 from ground.results.run import check_writable
 from ground.results.run_list import list_runs
@@ -27,7 +27,7 @@ from ground.text.ranges import within
 from ioflame import __version__
 from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code, print_outcome, shown_command
-from ioflame.instruments import BY_DEFAULT
+from ioflame.instruments import by_default
 from ioflame.measure.attach.job import AttachOptions, count_refused
 from ioflame.measure.own_command.command_line import StartedCommand, added_words, checked_command
 from ioflame.measure.own_command.runner import CommandOptions, CommandRunner
@@ -131,9 +131,8 @@ def _check_server(pid: int | None, command: StartedCommand) -> None:
         return
     HeldProcess(pid)
     if command.bench is not None:
-        raise UsageError(
+        raise RefusedError(
             f"--server {pid}: {command.program} has its database in its own process",
-            means="nothing was started",
             mend=shlex.join(["ioflame", "run", "--", *command.argv]),
         )
 
@@ -141,40 +140,26 @@ def _check_server(pid: int | None, command: StartedCommand) -> None:
 def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> AttachOptions:
     """What all that is watched has in common. UsageError for a value that makes no sense."""
     if arguments.count and arguments.count_symbol:
-        raise UsageError(
-            "--count and --count-symbol each count the queries", means="nothing was started", mend="one of them"
-        )
+        raise RefusedError("--count and --count-symbol each count the queries", mend="one of them")
     # They are read again for each benchmark, when it is too late to refuse them.
     if arguments.engine is not None:
         service_named(arguments.engine)
     if arguments.rules is not None:
         own_rules(arguments.rules)
     if arguments.device is not None and not arguments.device.is_dir():
-        raise UsageError(
-            f"--device {arguments.device}: there is no such directory",
-            means="nothing was started",
-            mend="--device <a directory>",
-        )
+        raise RefusedError(f"--device {arguments.device}: there is no such directory", mend="--device <a directory>")
     return AttachOptions(
-        pids=[],
-        group=None,
         asked=shlex.join(command.argv),
-        seconds=0.0,
         engine=arguments.engine,
         rules=arguments.rules,
-        counts={},
         symbol=arguments.count_symbol or (command.called if not arguments.count else None),
         event=arguments.event,
         frequency=arguments.freq,
         callgraph=arguments.callgraph,
-        collect=arguments.collect or BY_DEFAULT,
+        collect=arguments.collect or by_default(),
         asked_to_collect=arguments.collect is not None,
         device=arguments.device,
-        budget=None,
-        period=0.0,
-        redact=False,
         out=arguments.out.absolute(),
-        quiet=arguments.quiet,
     )
 
 

@@ -104,5 +104,5 @@ def _limit(text: str) -> tuple[str, float]:
         us = 0.0
     if not 0 < us < _LARGEST_LIMIT_US:
         mend = Setting.LIMIT.to(f"{'|'.join(PERCENTILES)}=2ms")
-        raise RefusedError(f"{Setting.LIMIT.to(f'{text:.40}')} is no percentile with a time", mend=mend)
+        raise RefusedError(f"{Setting.LIMIT.to(f'{text:.40}')}: expected a percentile with a time", mend=mend)
     return percentile, round(us, 3)

@@ -9,23 +9,38 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ioflame.instruments.instrument import Instrument
 
-    # By name, in the order of their windows.
-    INSTRUMENTS: Mapping[str, Instrument]
-    # Of what we did not set up: what neither stops threads nor sits in the target's own code.
-    BY_DEFAULT: tuple[str, ...]
+
+class _Instruments(Mapping[str, "Instrument"]):
+    """By name, in the order of their windows."""
+
+    @functools.cached_property
+    def _by_name(self) -> Mapping[str, Instrument]:
+        modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+        instruments = [module.INSTRUMENT for module in modules if hasattr(module, "INSTRUMENT")]
+        return {one.name: one for one in sorted(instruments, key=lambda one: one.order)}
+
+    def __getitem__(self, name: str) -> Instrument:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
 
 
-@functools.cache
-def _found() -> Mapping[str, Instrument]:
-    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    instruments = [module.INSTRUMENT for module in modules if hasattr(module, "INSTRUMENT")]
-    return {one.name: one for one in sorted(instruments, key=lambda one: one.place)}
+INSTRUMENTS = _Instruments()
+
+
+def by_default() -> tuple[str, ...]:
+    """Of what we did not set up: what neither stops threads nor sits in the target's own code."""
+    return tuple(name for name, one in INSTRUMENTS.items() if one.by_default)
 
 
 def instrument_named(name: str) -> Instrument | None:
@@ -34,11 +49,3 @@ def instrument_named(name: str) -> Instrument | None:
         return None
     found: Instrument | None = getattr(importlib.import_module(f"{__name__}.{name}"), "INSTRUMENT", None)
     return found
-
-
-def __getattr__(name: str) -> object:
-    if name == "INSTRUMENTS":
-        return _found()
-    if name == "BY_DEFAULT":
-        return tuple(name for name, one in _found().items() if one.by_default)
-    raise AttributeError(name)

@@ -135,16 +135,14 @@ class Flame:
 class Alone:
     """`ioflame ebpf NAME`: the instrument by itself, on any process.
 
-    overhead:      a paragraph: what it costs the workload, measured how
-    example:       a command line and what it printed
+    What it costs the workload, and an example, are in `help/NAME.txt` beside this file.
+
     add_arguments: its own options; --pid, --children, --seconds, --json and --out are there already
     observer:      from the parsed options, the children of the job and the file to write; not attached yet
     show:          reads that file: as text, and what it is worth
     """
 
     about: str
-    overhead: str
-    example: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     observer: Callable[[argparse.Namespace, Children, Path], Observer]
     show: Callable[[Path], tuple[str, list[Check]]]
@@ -163,7 +161,7 @@ class Instrument:
     """What watches a workload or a target in windows of its own.
 
     name:     of its windows, and in COLLECT
-    place:    of its window among those of the others
+    order:    of its window among those of the others
     observer: not attached yet; HostError where this host cannot run it
     result:   the file it leaves in the run directory; "" for none
     reads:    files of the run directory that are shown on its page, and what reads each
@@ -186,7 +184,7 @@ class Instrument:
     """
 
     name: str
-    place: int
+    order: int
     observer: Callable[[ObserverContext], Observer]
     result: str = ""
     reads: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)

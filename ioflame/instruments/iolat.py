@@ -24,30 +24,6 @@ from ioflame.instruments.instrument import Alone, Instrument, JsonResult, Observ
 from viz.page.run_view import Observed, Panel
 from viz.tables.io_latency import io_latency_section
 
-_OVERHEAD = """
-Three small programs run for each request (start, issue, end): together 0.5 to 1 us of CPU on a 2-CPU VM, where a read
-takes 50 us or more. The kernel's own account of the first second is in each result (`iolat cost`). Nothing is written
-per request: histograms are kept in the kernel and read four times a second. With bpftrace the programs are several
-times as long, and a few requests in 100 are lost under load; the checks say how many.
-"""
-
-_EXAMPLE = """
-ioflame ebpf iolat --pid 5283 --seconds 3 --device /var/lib/db
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-IO latency of vda (us; 254:0, 3.0 s, process 5283)
-co-re: tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as /proc/diskstats
-  counts them
-
-Latency of requests
-  us       owner    stage        n    mean     p50     p90     p99   p99.9  p99.99     max
-  read     others   queue       22    2.69    1.92    4.33    8.99    8.99    8.99    8.99
-  read     others   device      22   41.26   37.89   60.83   71.15   71.15   71.15   71.15
-  read     others   total       22   43.95   39.94   63.39   74.92   74.92   74.92   74.92
-  read     process  queue   61,698    1.36    1.23    1.68    2.74   15.83   27.09   89.87
-...
-"""
-
 
 def _observer(context: ObserverContext) -> Observer:
     # Of a target the children that it will have, too; a workload of ours has none.
@@ -111,7 +87,7 @@ def _panel(seen: Observed) -> Markup:
 _RESULT = JsonResult(Files.IO_LATENCY, read_io_latency, lambda latency, _: io_latency_section(latency), _checks)
 INSTRUMENT = Instrument(
     "iolat",
-    place=2,
+    order=2,
     observer=_observer,
     result=Files.IO_LATENCY,
     reads={_RESULT.file: _RESULT.read},
@@ -120,8 +96,6 @@ INSTRUMENT = Instrument(
     panels=[Panel("IO latency", "iolat", 2, [Files.IO_LATENCY], _panel)],
     alone=Alone(
         "IO latency of a device: by operation, flags and size; queue apart from device, a process from all others",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _RESULT.show,

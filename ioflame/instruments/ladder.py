@@ -27,38 +27,6 @@ _NOT_WRITING = Refusal(
     "a workload that only reads, or no ladder among what is collected",
 )
 
-_OVERHEAD = """
-Every query is trapped where it begins and where it is left, and so is the file reader. Returns are seen by probes of
-the functions' own exits: a return trampoline would end a process whose exceptions or runtime read the stack. What a
-trap costs here is measured on a function of the loader's own and printed, with the time of the programs themselves:
-about 0.5 us, but ten times that in a VM where the kernel has to single-step the instruction. That is named where it is
-the function's first; its return is single-stepped on x86-64 unless it was compiled with a stack protector, as
-distributions do.
-`make bench-observers` measures the loss of QPS with one query in eight followed, beside no observer; --no-reader and
---start syscall leave traps out.
-"""
-
-_EXAMPLE = """
-ioflame ebpf ladder --pid 5283 --seconds 3
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-Latency ladder of Gets (us; process 5283, 3.0 s, one in 8 followed)
-starts at rocksdb::DBImpl::Get, then rocksdb::RandomAccessFileReader::Read
-in /usr/lib/x86_64-linux-gnu/librocksdb.so.7.8.3
-
-Stages of a query
-  stage, us   mean    p50    p90    p99   p99.9     max  share, %
-  get_pre     5.47   5.05   6.64  11.86   25.98   91.84      10.0  ██▍
-  rdr_pre     0.81   0.75   0.96   1.34    2.57   22.01       1.5  ▍
-  sys_pre     2.72   2.43   3.44   5.49   21.09   25.79       5.0  █▎
-  queue       1.63   1.48   1.96   2.97   17.71   94.71       3.0  ▊
-  device     31.83  31.34  35.99  48.94   70.04  164.40      58.0  █████████████▉
-  wake        0.38   0.35   0.54   0.70    0.91    4.55       0.7  ▏
-  runq        2.60   1.83   3.01   6.72  246.57  500.86       4.7  █▏
-  sys_post    1.15   1.03   1.49   2.18    6.55   21.26       2.1  ▌
-...
-"""
-
 
 def latency_of_client(run: Run | None) -> float | None:
     """us of a query in the ladder's window as the client sees it; None where it is not known, or is of something else:
@@ -109,7 +77,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     if len(arguments.pid) != 1 or arguments.children:
         raise UsageError("the ladder follows one process", mend="one --pid, without --children")
     request = LadderRequest(
-        arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.symbols,
+        arguments.pid[0], arguments.sample, arguments.start, arguments.no_reader, arguments.symbols,
         arguments.kind, arguments.query_symbol, arguments.return_trampolines,
     )  # fmt: skip
     return ladder_observer(request, children, out)
@@ -129,7 +97,7 @@ _RESULT = JsonResult(
 )
 INSTRUMENT = Instrument(
     "ladder",
-    place=3,
+    order=3,
     observer=_observer,
     result=Files.LADDER,
     reads={_RESULT.file: _RESULT.read},
@@ -139,8 +107,6 @@ INSTRUMENT = Instrument(
     panels=[Panel("Latency ladder", "ladder", 1, [Files.LADDER], _panel)],
     alone=Alone(
         "latency ladder: a query through engine, read call, block queue, device, wake-up, run queue and back",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _RESULT.show,

@@ -5,4 +5,4 @@ from __future__ import annotations
 from ground.system.observer import NullObserver
 from ioflame.instruments.instrument import Instrument
 
-INSTRUMENT = Instrument("null", place=8, observer=lambda _: NullObserver(), takes_turns=True)
+INSTRUMENT = Instrument("null", order=8, observer=lambda _: NullObserver(), takes_turns=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ebpf.backends import choose_backend
-from ebpf.observer import CoreObserver
+from ebpf.observer import CoreObserver, option_words
 from folding.offcpu import fold_off_cpu, off_cpu_stacks
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.categories import Categories, read_categories
 from ground.results.checks import Check
 from ground.results.files import Files
@@ -37,29 +37,6 @@ from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
 
 _HOTTEST = 8
 
-_OVERHEAD = """
-Two small programs run at each context switch of the machine and at each wake-up; for threads of the process they walk
-the kernel and the user stack at switch-out. --waker walks the waker's, too.
-"""
-
-_EXAMPLE = """
-ioflame ebpf offcpu --pid 5283 --seconds 3 --dir waits
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-Where the threads wait (off-CPU; 1 thread, 3.0 s)
-left out: 7 idle threads (next to nothing to do; 20.984 s)
-
-States of the threads that work
-  state             ms  % of time       n  mean, us
-  on-CPU     1,467.096      48.94       -         -
-  io         1,391.868      46.43  72,606      19.2
-  lock           0.000       0.00       0         -
-  woken        138.776       4.63       -         -
-  preempted      0.013       0.00       1      12.8
-  all        2,997.752     100.00       -         -
-...
-"""
-
 
 def off_cpu_observer(
     children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None,
@@ -74,9 +51,7 @@ def off_cpu_observer(
     turns: take turns
     """
     choose_backend("co-re", "offcpu")
-    arguments = ["--pid", str(pid), "--recording", str(recording)]
-    arguments += ["--waker"] if waker else []
-    arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
+    arguments = option_words(pid=pid, recording=recording, waker=waker, map_entries=map_entries)
     what = "eBPF on sched_switch and sched_waking: stacks by time off the CPU"
     return CoreObserver("offcpu", what, children, arguments, out, turns=turns)
 
@@ -200,11 +175,11 @@ def _make_empty(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
-            raise UsageError(f"--dir {directory} is not empty", means="nothing is overwritten", mend="another name")
+            raise UsageError(
+                f"--dir {directory} is not empty", means="its files would be overwritten", mend="another name"
+            )
     except OSError as error:
-        raise UsageError(
-            f"--dir {directory}: {error.strerror}", means="nothing was started", mend="--dir <a new directory>"
-        ) from None
+        raise RefusedError(f"--dir {directory}: {error.strerror}", mend="--dir <a new directory>") from None
 
 
 def _show(path: Path) -> tuple[str, list[Check]]:
@@ -229,7 +204,7 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 
 INSTRUMENT = Instrument(
     "offcpu",
-    place=4,
+    order=4,
     observer=_observer,
     result=Files.OFF_CPU,
     reads={Files.OFF_CPU: read_off_cpu, Files.WALL_CLOCK: read_wall_clock},
@@ -239,8 +214,6 @@ INSTRUMENT = Instrument(
     flame=Flame(Files.OFF_CPU_DATA, _svg, _graph),
     alone=Alone(
         "where the threads of a process wait, by stack: storage, locks, conditions, joins, the run queue",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _show,

@@ -19,7 +19,7 @@ def _observer(context: ObserverContext) -> Observer:
 
 INSTRUMENT = Instrument(
     "perf",
-    place=1,
+    order=1,
     observer=_observer,
     result=Files.PERF_DATA,
     profile=(Files.PROFILE, None),

@@ -13,8 +13,9 @@ from folding.pmp import fold_pmp, pmp_profile
 from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.off_cpu import read_off_cpu
-from ground.results.pmp import Locks, Pmp, read_locks, read_pmp, write
+from ground.results.pmp import Locks, Pmp, read_locks, read_pmp
 from ground.results.run import Run, read_or_none
+from ground.system.atomic_files import write_json
 from ground.system.observer import Observer
 from ioflame.instruments.instrument import Flame, Instrument, ObserverContext, Part
 from viz.flame.stacks import by_name, stacks_of
@@ -34,7 +35,7 @@ def analyse(directory: Path, rules: Rules) -> tuple[Pmp, Locks]:
     """Folds what a sampling left in `directory`, and finds who waits for which lock; replaces its own outputs only."""
     profile = fold_pmp(directory, rules.categories)
     locks = lock_report(profile.each_stack("owner"), read_rules(rules.locks))
-    write(locks, directory / Files.LOCKS)
+    write_json(directory / Files.LOCKS, locks)
     return read_pmp(directory), locks
 
 
@@ -74,12 +75,14 @@ def _graph(rules: Rules, _: Observed, folded: Path) -> Graph:
 def _panel(seen: Observed) -> Markup:
     from viz.page.rendering import section_markup
 
-    return section_markup(locks_section(seen.the(Files.LOCKS, Locks), seen.of(Files.PMP, Pmp)))
+    pmp = seen.of(Files.PMP, Pmp)
+    locks = locks_section(seen.the(Files.LOCKS, Locks), pmp)
+    return section_markup([*pmp_section(pmp), *locks] if pmp is not None else locks)
 
 
 INSTRUMENT = Instrument(
     "pmp",
-    place=6,
+    order=6,
     observer=_observer,
     result=Files.PMP,
     reads={Files.PMP: lambda path: read_pmp(path.parent), Files.LOCKS: lambda path: read_locks(path.parent)},

@@ -52,29 +52,6 @@ from workloads.registry import (
 # One read in so many has a stack, of other requests one in an eighth of that.
 _REASONS = 32
 
-_OVERHEAD = """
-Three small programs run for each request, and one for each direct read or write: together 2 to 3 us of CPU per request
-on a busy VM of 2 CPUs; nothing sits in the process itself. One read in --reasons has its stack taken, which costs some
-us more. The kernel's own account of the programs' time, of the first second, is in each result (`requests cost`). The
-files of the database are read once before the window and once after it: its MANIFEST, and 4 KiB of each table file.
-"""
-
-_EXAMPLE = """
-ioflame ebpf requests --pid 5283 --seconds 3 --device /var/lib/db
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-Requests of vda (254:0, 3.0 s), process 5283
-files of rocksdb in /var/lib/db
-In these tables are 73,719 of 73,721 reads, 43 of 43 writes, as /proc/diskstats counts them.
-
-Requests by what they are for: read
-  belongs to     requests      %       size  mean us
-  sst, L7, data    73,719  100.0  575.9 MiB     25.2
-
-Requests by what they are for: write
-...
-"""
-
 
 class _WithFiles:
     """The observer of requests, with a listing of the database's files from before and after its window (an Observer).
@@ -165,8 +142,8 @@ def _linked(path: Path) -> Sequence[int]:
 def _folder(directory: Path, folder: str) -> Sequence[StoredFolder]:
     """None where it is gone: what was in it is found by the folder above."""
     try:
-        place = directory / folder
-        return [StoredFolder(folder, Path(os.path.realpath(place)).name, place.stat().st_ino)]
+        path = directory / folder
+        return [StoredFolder(folder, Path(os.path.realpath(path)).name, path.stat().st_ino)]
     except OSError:
         return []
 
@@ -252,7 +229,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
     database: Path | None = arguments.database
     if database is not None and not database.is_dir():
-        raise UsageError(f"--database {database} is no directory", mend="--database <the directory of the database>")
+        raise UsageError(f"--database {database} is not a directory", mend="--database <the directory of the database>")
     device = device_number(arguments.device or str(database or "."))
     request = RequestsOptions(arguments.pid, device, arguments.children, arguments.reasons)
     inner = requests_observer(request, children, out.with_name(Files.REQUESTS))
@@ -280,7 +257,7 @@ _RESULT = JsonResult(
 )
 INSTRUMENT = Instrument(
     "requests",
-    place=7,
+    order=7,
     observer=_observer,
     result=Files.REQUESTS,
     reads={_RESULT.file: _RESULT.read},
@@ -290,8 +267,6 @@ INSTRUMENT = Instrument(
     panels=[Panel("Requests by owner", "requests", 6, [Files.REQUEST_ATTRIBUTION], _panel)],
     alone=Alone(
         "what the requests of a device belong to: file, level, block type and reason; files of other processes by path",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _show,

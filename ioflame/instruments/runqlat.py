@@ -8,8 +8,8 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ebpf.backends import choose_backend
-from ebpf.bpftrace import BpftraceObserver, BpftraceRun, Edge, read_histograms, read_maps, read_totals
-from ebpf.observer import CoreObserver
+from ebpf.bpftrace import BpftraceRun, Edge, ToolObserver, read_histograms, read_maps, read_totals
+from ebpf.observer import CoreObserver, option_words
 from ground.results.files import Files
 from ground.results.histogram import Histogram
 from ground.results.off_cpu import RunQueue, read_run_queue
@@ -21,23 +21,6 @@ from ioflame.instruments.instrument import Alone, Instrument, JsonResult, Observ
 from viz.page.run_view import Observed, Panel
 from viz.tables.off_cpu import run_queue_section
 
-_OVERHEAD = """
-Two small programs run at each context switch of the machine and at each wake-up; no stack is walked.
-"""
-
-_EXAMPLE = """
-ioflame ebpf runqlat --pid 5283 --seconds 3
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-Run queue (process 5283, 3.0 s)
-context switches: 73,334 voluntary, 17 involuntary (24,489/s)
-
-Waits for a CPU
-  us              n   mean    p50    p90     p99   p99.9  p99.99     max  sum, ms
-  preempted      16  23.85  15.36  48.54  114.25  114.25  114.25  114.25    0.382
-  started         0      -      -      -       -       -       -       -    0.000
-...
-"""
 # In the order of preference.
 _BACKENDS = ("co-re", "bpftrace")
 
@@ -60,19 +43,18 @@ def run_queue_observer(
     """
     if choose_backend(backend, "runqlat", _BACKENDS) == "bpftrace":
         return _bpftrace(children, pid, out)
-    arguments = ["--pid", str(pid)]
-    arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
     what = "eBPF on sched_switch and sched_waking: time in the run queue"
-    return CoreObserver("runqlat", what, children, arguments, out, turns=turns)
+    return CoreObserver("runqlat", what, children, option_words(pid=pid, map_entries=map_entries), out, turns=turns)
 
 
 def _bpftrace(children: Children, pid: int, out: Path) -> Observer:
-    def result(text: str, opened: Edge[None], closed: Edge[None]) -> RunQueue:
-        return decode(text, pid, (opened.ns, closed.ns))
-
     run = BpftraceRun(children, "runqlat", [pid, 0, "CONTROL"], out)
+
+    def result(opened: Edge[None], closed: Edge[None]) -> RunQueue:
+        return decode(run.text, pid, (opened.ns, closed.ns))
+
     what = "a bpftrace script on sched_switch and sched_waking: time in the run queue"
-    return BpftraceObserver("runqlat", what, run, lambda: None, result, out, HeldProcess(pid))
+    return ToolObserver("runqlat", what, run, lambda: None, result, out, HeldProcess(pid))
 
 
 def decode(text: str, pid: int, window: tuple[int, int]) -> RunQueue:
@@ -123,7 +105,7 @@ _RESULT = JsonResult(
 )
 INSTRUMENT = Instrument(
     "runqlat",
-    place=5,
+    order=5,
     observer=_observer,
     result=Files.RUN_QUEUE,
     reads={_RESULT.file: _RESULT.read},
@@ -132,8 +114,6 @@ INSTRUMENT = Instrument(
     panels=[Panel("Run queue", "runqlat", 4, [Files.RUN_QUEUE], _panel)],
     alone=Alone(
         "how long the threads of a process wait for a CPU, woken or preempted; context switches",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _RESULT.show,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ground.errors import UsageError
+from ground.errors import RefusedError
 from ground.results.accounts import Account
 from ground.results.checks import Check
 from ground.results.files import Files
@@ -32,34 +32,6 @@ if TYPE_CHECKING:
     from ground.system.observer import Observer
     from ground.system.process import Children
     from workloads.registry import Rules
-
-_OVERHEAD = """
-Every query is trapped where it begins and where it is left. What that takes is predicted from a second before
-the window (queries/s x the cost of a trap here), printed, and refused above 5 % of a CPU unless --force says otherwise.
-A followed query costs 1 us more, and 3-5 us for each time that it sleeps, most of it for the two stacks. --sample N
-follows one query in N: the traps stay.
-"""
-
-_EXAMPLE = """
-ioflame ebpf tail --pid 5283 --seconds 9 --dir slow
-(db_bench readrandom, 1 thread, O_DIRECT, on a VM of 2 CPUs)
-
-Slow Gets (process 5283, 9.0 s, every query followed, 203,638 ended)
-the slowest 1 % take 48.6 us more than the median: 20 us [17, 21] of it on the CPU, 18 us [13, 26]
-  of it the device
-slow    p99, 66.3 us and more (95 % interval 65.9 to 66.7 us): n 2,039, 2.06 % of the threads' time
-median  p40 to p60, 41.6 to 42.8 us: n 434
-
-Where the time of slow and of median queries goes
-  us a query    slow  median  difference     95 % interval  share, %  what it is
-  on-CPU       41.52   22.01      +19.51  +17.24 to +21.48      40.2  what is left: running, our own
-                                                                      programs included
-  run queue    12.25    1.84      +10.41   +7.24 to +16.00      21.4  woken or preempted, waiting
-                                                                      for a CPU
-  device       36.12   17.88      +18.24  +13.06 to +25.53      37.5  then until the device
-                                                                      completed it
-...
-"""
 
 
 def _observer(context: ObserverContext) -> Observer:
@@ -227,9 +199,7 @@ def _made(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(
-            f"--dir {directory}: {error.strerror}", means="nothing was started", mend="--dir <a new directory>"
-        ) from None
+        raise RefusedError(f"--dir {directory}: {error.strerror}", mend="--dir <a new directory>") from None
     return directory
 
 
@@ -254,7 +224,7 @@ def _panel(seen: Observed) -> Markup:
 
 INSTRUMENT = Instrument(
     "tail",
-    place=9,
+    order=9,
     observer=_observer,
     result=Files.RECORDED,
     reads={Files.TAIL: read_tail, Files.TAIL_FRAMES: read_frame_differences},
@@ -268,8 +238,6 @@ INSTRUMENT = Instrument(
     panels=[Panel("Slow queries", "tail", 8, [Files.TAIL], _panel)],
     alone=Alone(
         "records of single queries: where the time of the slowest goes, beside the median ones",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _show,

@@ -21,40 +21,8 @@ from viz.page.run_view import Observed, Panel
 from viz.table import Section
 from viz.tables.writes import write_groups, write_rows, writes_section
 
-_OVERHEAD = """
-Each write is trapped at its entry and its return, and at those of the functions that begin its stages: 7 functions of a
-leader, 4 of a follower, about 1 us each with the programs, and more where writers wait for one another. What that takes
-is measured: before the window there are ten turns of half a second with and half a second without watching, some 20 s
-in all, and the check "writes cost" says by how much longer a watched write takes, with its interval. Which stages are
-followed is decided before, by a prediction: above a fifth of a write, or 5 % of a CPU, only the queue, stalls and the
-log's system calls are told apart (2 functions); where even these take more than 5 % of a CPU it is refused unless
---force says otherwise.
-"""
 # With and without watching, of a second each and as much to attach and detach.
 _TURNS = 10
-
-_EXAMPLE = """
-ioflame ebpf writes --pid 7354 --seconds 3 --force
-(db_bench overwrite, 1 thread, on a VM of 2 CPUs)
-
-Writes (us; process 7354, 3.1 s, 1 thread, few stages)
-few stages: all of them would take 21.5 us of a write of 25.7 us, 75 % of a CPU
-a write takes 35.6 us on average: rest 71.3 %, log write call 12.9 %, before the queue 9.7 %
-  (a stage is its own, or its leader's while it waits; all figures are of watched writes: see
-    'writes cost')
-74,792 writes, 0 with sync, 0 without log
-
-Where the time of a write goes
-  us a write               all  share, %       n  longest
-  before the queue        3.45       9.7  74,792    20014
-  queue of writers        2.16       6.1  74,792    28016
-    entering the queue    2.16       6.1  74,792    28016
-  log write call          4.60      12.9  74,792    36022
-  log sync: file system   0.00       0.0       2     2.22
-  rest                   25.36      71.3  74,792    32088
-  all                    35.57     100.0  74,792    36069
-...
-"""
 
 
 def _observer(context: ObserverContext) -> Observer:
@@ -135,7 +103,7 @@ _RESULT = JsonResult(
 )
 INSTRUMENT = Instrument(
     "writes",
-    place=10,
+    order=10,
     observer=_observer,
     result=Files.WRITES,
     reads={_RESULT.file: _RESULT.read, Files.JOBS: read_run_jobs},
@@ -145,8 +113,6 @@ INSTRUMENT = Instrument(
     panels=[Panel("Write path", "writes", 9, [Files.WRITES], _panel, of_writes=True)],
     alone=Alone(
         "the write path: a write stage by stage, and its wait in the queue by what its leaders did",
-        _OVERHEAD,
-        _EXAMPLE,
         _add_arguments,
         _alone,
         _RESULT.show,

@@ -20,7 +20,7 @@ from typing import Annotated
 
 import msgspec
 
-from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.errors import IoflameError, MeasurementError, RefusedError, UsageError
 from ground.results.run import open_run
 from ground.results.store.database import Store
 from ground.system.atomic_files import read_toml, write_whole
@@ -105,7 +105,7 @@ def read_agent(path: Path) -> Agent:
     try:
         agent = msgspec.convert(read_toml(path), Agent)
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {error}", means="nothing was started", mend="docs/fleet.md has an example") from None
+        raise RefusedError(f"{path}: {error}", mend="docs/fleet.md has an example") from None
     for one in agent.service:
         # A directory of the name is made, below `out`.
         if not re.fullmatch(r"\w[\w .:@+-]*", one.name):

@@ -14,7 +14,7 @@ from ioflame.measure.options import ProfileOptions
 from workloads.build import EngineBuild
 from workloads.engine import Engine
 from workloads.libraries import asked_libraries, found_library
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape
 
 _NAMED = re.compile(r"([\w.+-]{1,40})=(.+)", re.DOTALL)
 

@@ -17,7 +17,7 @@ from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
 from ground.results.database_facts import DatabaseFacts
-from ground.results.record import SCHEMA, Expectation, RunRecord, SeedRange
+from ground.results.record import SCHEMA, Expectation, RunRecord
 from ground.results.run import Run, check_writable
 from ground.settings import Setting
 from ground.system.cpus import held_on
@@ -25,6 +25,7 @@ from ground.system.host import disk_facts, host_facts
 from ground.system.limits import limited_memory
 from ground.system.process import Children
 from ground.text.progress import Reporter, terminal_width
+from ground.text.ranges import choice
 from ground.text.units import format_bytes, format_count
 from ioflame import __version__
 from ioflame.instruments import INSTRUMENTS
@@ -39,8 +40,8 @@ from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded
 from workloads.engine import Engine, Tree
 from workloads.registry import engine_named
-from workloads.scales import Scale, fit, scales
-from workloads.steps import Configuration, DatabaseShape, Sizing
+from workloads.scales import DatabaseShape, Scale, Sizing, fit, scales
+from workloads.steps import Configuration, StepParameters
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -150,16 +151,18 @@ class Planned:
         """Its database, which nobody has looked at yet."""
         return Database(self.engine, self.build, self.db_dir, self.sizing, self.configuration.flags)
 
-    def command(self, seeds: SeedRange, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
+    def command(self, seed: int, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
         """The command line of the workload, of every run and of `explain`.
 
-        report: the file of its queries by second; seconds: that it sends them for; before: the words before the client
+        seed: the first of its threads'; report: the file of its queries by second; seconds: that it sends them for
+        before: the words before the client
         """
         options = self.options
-        argv = self.database().command(
-            options.workload, seeds, duration=seconds, report_file=report, cache_type=options.cache_type
-        )
-        return held_on(options.cpus, [*before, *argv])
+        parameters = StepParameters(
+            self.sizing, self.db_dir, options.threads, seed, seconds, report, self.configuration.flags,
+            options.cache_type,
+        )  # fmt: skip
+        return held_on(options.cpus, [*before, *self.engine.command(self.build, options.workload, parameters)])
 
     def of(self, workload: str, threads: int) -> Self:
         """The same with another workload and number of threads."""
@@ -181,21 +184,9 @@ def planned(
     purpose: part of the default database's name; engine: one with steps of the user's own
     """
     engine = engine or engine_named(options.engine, client=options.client)
-    if options.workload not in engine.workloads():
-        known = engine.workloads()
-        raise UsageError(
-            f"{Setting.WORKLOAD.to(options.workload)} is not known to {engine.name}",
-            means="nothing was started",
-            mend=Setting.WORKLOAD.to("|".join(known)),
-        )
+    choice(Setting.WORKLOAD, options.workload, engine.workloads(), engine.name)
     scale = scale_of(options)
-    if options.configuration not in engine.configurations():
-        raise UsageError(
-            f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
-            means="nothing was started",
-            mend=Setting.CONFIG.to("|".join(engine.configurations())),
-        )
-    configuration = engine.configurations()[options.configuration]
+    configuration = engine.configuration(options.configuration)
     build = build_of(engine, options, reporter)
     engine.refuse_lacking(build, options.workload)
     db_dir, sizing = place(options, engine, configuration, scale, purpose)
@@ -205,13 +196,7 @@ def planned(
 def scale_of(options: ProfileOptions) -> Scale:
     """UsageError for one that is not known."""
     known = scales()
-    if options.scale not in known:
-        raise UsageError(
-            f"{Setting.SCALE.to(options.scale)} is not known",
-            means="nothing was started",
-            mend=Setting.SCALE.to("|".join(known)),
-        )
-    return known[options.scale]
+    return known[choice(Setting.SCALE, options.scale, known)]
 
 
 def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engine: Engine | None = None) -> Job:

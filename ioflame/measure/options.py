@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ground.errors import UsageError
+from ground.errors import RefusedError
 from ground.settings import Setting
 from ground.text.ranges import choice
 from workloads.engine import OUR_CLIENT
@@ -65,10 +65,9 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
     client = _client_of_library(arguments) if library else arguments.client
     engine = engine_named(arguments.engine, client=client)
     if arguments.threshold_us is not None and not arguments.tail and "tail" not in (arguments.collect or ()):
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.THRESHOLD_US.to(arguments.threshold_us)} has no effect: no records of single queries are "
             "collected",
-            means="nothing was started",
             mend=Setting.TAIL.to(1),
         )
     types = engine.about.cache_types
@@ -98,9 +97,8 @@ def _client_of_library(arguments: argparse.Namespace) -> str:
     engine_named(arguments.engine).releases()
     if arguments.db_bench or arguments.client not in (None, OUR_CLIENT):
         other = Setting.DB_BENCH.to(arguments.db_bench) if arguments.db_bench else Setting.CLIENT.to(arguments.client)
-        raise UsageError(
+        raise RefusedError(
             f"{Setting.ROCKSDB.to(','.join(arguments.rocksdb))} is opened by our own client; {other} is another one",
-            means="nothing was started",
             mend=f"leave one of {Setting.ROCKSDB}, {Setting.DB_BENCH} and {Setting.CLIENT} out",
         )
     return OUR_CLIENT

@@ -86,7 +86,7 @@ def measure(
         record.database.page_cache = "dropped before the workload started"
     database.begin(job.options.workload)
     workload = Workload(job, run, children, reporter)
-    argv = job.command(seeds, run.path(job.engine.report_name), job.asked_seconds)
+    argv = job.command(seeds.first, run.path(job.engine.report_name), job.asked_seconds)
     if job.options.memory_limit is not None:
         argv = [*children.within(limited_memory(job.options.memory_limit)), *argv]
         record.database.memory_limit = job.options.memory_limit

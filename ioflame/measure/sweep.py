@@ -106,7 +106,7 @@ class _Runs:
         self.database.take_seeds(workload, threads)  # Of the second.
         report = self.directory / f"run-{self.number:02}.csv"
         benchmark = self.what.engine.step(workload).benchmarks.partition(",")[0]
-        words = self.what.command(seeds, report, self.options.seconds)
+        words = self.what.command(seeds.first, report, self.options.seconds)
         at_rate = [f"--benchmark_read_rate_limit={rate:.0f}", f"--arrivals={self.options.arrivals}"] if rate else []
         twice = f"--benchmarks={benchmark},{benchmark}"
         self.argv = [*(twice if word.startswith("--benchmarks=") else word for word in words), *at_rate]

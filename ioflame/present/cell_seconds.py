@@ -81,7 +81,7 @@ def _pooled(runs: Sequence[MeasuredRun], view: str, drawn: Sequence[Draws | None
         weight = sum(one.rows[i].weight for one in views)
         share = 100 * weight / total if total else 0.0
         interval = None if draws is None else draws.interval()
-        us = part_of(cpu.estimate if cpu is not None else None, share)
+        us = None if cpu is None else part_of(cpu.estimate, share)
         found.append(Category(row.name, row.label, weight, share, None, interval, us))
     return found
 

@@ -123,12 +123,12 @@ def _worded(one: Against) -> str:
 
 def _blocks(arms: Sequence[Counted], views: Sequence[str]) -> list[Block]:
     """Medians of the arms: of each event, then by category of these views."""
-    blocks = [Block("", {event.value: [_middle(one, event) for one in arms] for event in Event})]
+    blocks = [Block("event", "", {event.value: [_middle(one, event) for one in arms] for event in Event})]
     for view in views:
         names = dict.fromkeys(row.name for one in arms for row in one.views.get(view, []))
         for event in _CATEGORIES:
             rows = {name: [_of_category(one, view, name, event) for one in arms] for name in names}
-            blocks.append(Block(f"{event.value} by {view}", rows, stacks=True))
+            blocks.append(Block("category", f"{event.value} by {view}", rows, stacks=True))
     return blocks
 
 
@@ -154,7 +154,8 @@ def _functions(place: Path, record: CountRecord, of: OfOperation) -> Block:
 
     most = sorted(names, key=lambda name: (-weighs(name), name))[:_FUNCTIONS]
     title = "instructions by function" if alone else "functions that differ most"
-    return Block(title, {name: [one.get(name, 0.0) if one else None for one in own] for name in most if weighs(name)})
+    counts = {name: [one.get(name, 0.0) if one else None for one in own] for name in most if weighs(name)}
+    return Block("function", title, counts)
 
 
 def _own(folded: Path, operations: int) -> dict[str, float]:

@@ -32,9 +32,8 @@ _QUARTERS = Spread("the 25th to 75th percentile of its runs, of which there are 
 _BOOTSTRAP = Spread(
     "95 % interval, by bootstrap over the runs and the seconds of their plain windows; "
     f"one run cannot show what differs from run to run ({Setting.REPEATS.to(3)} does).",
+    "95 % interval",
     ("from", "to"),
-    ("from", "to"),
-    explained=True,
     beside="What was written, fio, differences, the CPU, checks",
 )
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from folding.frames import ProfileRun
 from ground.results.files import Files
-from ground.results.metrics import cpu_of_all_roles
 from ground.results.run import Run
+from ioflame.analysis.categories import cpu_of_all_roles
 
 
 def profile_runs(runs: Iterable[Run]) -> list[ProfileRun]:

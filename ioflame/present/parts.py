@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from ground.errors import UsageError
+from ground.errors import IoflameError, UsageError
 from ground.results.categories import Categories, knows_little, read_categories, read_operations, views_in
 from ground.results.checks import render_checks
 from ground.results.event_group import read_event_group
@@ -18,7 +19,6 @@ from ground.results.findings import read_findings
 from ground.results.io_latency import read_io_latency
 from ground.results.job_costs import read_job_costs
 from ground.results.ladder import read_ladder
-from ground.results.metrics import cpu_profiled
 from ground.results.record import current_name
 from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run, read_or_none
@@ -33,7 +33,7 @@ from viz.table import Records, Section
 from viz.terminal.table import section_text
 
 
-def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
+def screen(run: Run, show: str, width: int = 100) -> str:
     """What of a run is read first, on one screen. show: the command that prints the rest"""
     from viz.tables.jobs import jobs_line
     from viz.terminal.summary import render_screen
@@ -41,7 +41,7 @@ def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
     table = section_text(latency(run)[:1])
     costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
     jobs = jobs_line(costs) if costs is not None else ""
-    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, unicode, show, jobs)
+    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, show, jobs)
 
 
 def latency(run: Run) -> Section:
@@ -55,6 +55,24 @@ def parts_of(run: Run) -> dict[str, Part]:
     """What this run has: the views of its CPU profile, and of all parts what was measured."""
     views = {view: _view_part(view) for view in views_in(run.directory)}
     return {**views, **{name: part for name, part in all_parts().items() if part.is_in(run)}}
+
+
+class Sections(NamedTuple):
+    """What summary and page both have of a run, by part; notes: of what is there and cannot be shown"""
+
+    found: dict[str, Section]
+    notes: list[str]
+
+
+def sections_of(run: Run) -> Sections:
+    sections = Sections({}, [])
+    for name in ("events", "operations", "jobs"):
+        if _OWN[name].is_in(run):
+            try:
+                sections.found[name] = _OWN[name].make(run)
+            except IoflameError as error:
+                sections.notes.append(f"{_OWN[name].file} is not shown: {error.what}")
+    return sections
 
 
 def part_of(run: Run, name: str) -> Part:
@@ -87,39 +105,28 @@ def _categories(run: Run) -> Categories | None:
     """The view of the screen; None where there is no profile."""
     if not run.path(Files.CATEGORIES).exists():
         return None
-    owner = _categories_of(run, "owner")
+    owner = categories_in(run, "owner")
     if not knows_little(owner) or not run.path(Files.of_view(WRITES_VIEW)).exists():
         return owner
-    return _categories_of(run, WRITES_VIEW)
+    return categories_in(run, WRITES_VIEW)
 
 
-def _categories_of(run: Run, view: str) -> Categories:
-    return costed(read_categories(run.directory, view), cpu_profiled(run.record))
+def categories_in(run: Run, view: str) -> Categories:
+    """The table of a view that the run has."""
+    return costed(read_categories(run.directory, view), run.record)
 
 
 def _view(run: Run, view: str) -> Section:
     """A category view. us: the share of the CPU of a query, and of a storage read, in the plain windows."""
-    from viz.terminal.summary import categories_table
+    from viz.tables.categories import categories_section
 
-    categories = _categories_of(run, view)
-    unit = run.record.profile.unit if run.record.profile else "weight"
-    rows: list[Row] = [
-        {
-            "category": row.name, f"weight_{unit}": row.weight, "share_percent": row.share,
-            "share_low_percent": row.interval.low if row.interval else None,
-            "share_high_percent": row.interval.high if row.interval else None,
-            "samples": row.samples, "us_per_query": row.us_per_query, "us_per_read": row.us_per_read,
-            "about": row.label,
-        }
-        for row in categories.rows
-    ]  # fmt: skip
-    return [categories_table(run.record, categories, 100), Records(view, rows)]
+    return categories_section(run.record, categories_in(run, view))
 
 
 def _windows(run: Run) -> Section:
-    from viz.tables.windows import windows_section
+    from viz.tables.windows import figures_table, windows_section
 
-    return windows_section(run.record)
+    return [figures_table(run.record), *windows_section(run.record)]
 
 
 def _operations(run: Run) -> Section:
@@ -157,7 +164,7 @@ class _All(Part):
 
 
 _OWN: Mapping[str, Part] = {
-    "windows": Part("window by window, and what each cost", Files.RECORD, _windows),
+    "windows": Part("the figures, window by window, and what each cost", Files.RECORD, _windows),
     "events": Part("events of the group, by category", Files.EVENT_GROUP, _events),
     "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations),
     "jobs": Part("flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, _jobs),

@@ -8,22 +8,20 @@ from pathlib import Path
 from folding.frames import compare_frames
 from folding.stackfold import categorised_profile
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError
-from ground.results.categories import Categories, read_categories, read_operations, telling_view
-from ground.results.event_group import read_event_group
+from ground.results.categories import Categories, telling_view
 from ground.results.files import Files
 from ground.results.findings import read_findings
-from ground.results.job_costs import read_job_costs
 from ground.results.jobs import read_run_jobs
-from ground.results.metrics import cpu_profiled
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW, query_role
-from ground.results.run import Run, open_run, read_or_none
+from ground.results.run import Run, open_run
 from ground.system.atomic_files import read_whole
 from ground.system.scratch import scratch_directory
-from ioflame.analysis.categories import categories_of, category_file, costed
+from ioflame.analysis.categories import categories_of, category_file_of_run, cpu_profiled, writing_roles
 from ioflame.analysis.compare.runs import apart
 from ioflame.present.frames import profile_runs
 from ioflame.present.observed import read_observed
+from ioflame.present.parts import Sections, categories_in, sections_of
 from ioflame.stages.queries import queries_each_second, writes_each_second
 from ioflame.stages.rules import rules_of
 from viz.flame.stacks import read_folded, stacks_of
@@ -35,15 +33,13 @@ from workloads.registry import engine_named, engine_names
 _OWNER, _LEAF = "owner", "leaf"
 
 
-def write_report(run_directory: Path, out: Path) -> None:
-    """Writes the page of the run in `run_directory` to `out`, from its files alone."""
-    write_page_of([run_directory], out)
+def write_page_of(directories: list[Path], out: Path, sections: Sections | None = None) -> None:
+    """One page of several runs, the first of them the base. UsageError where `out` cannot be written.
 
-
-def write_page_of(directories: list[Path], out: Path) -> None:
-    """One page of several runs, the first of them the base. UsageError where `out` cannot be written."""
+    sections: of the only run, where they are made already
+    """
     runs = [open_run(directory) for directory in directories]
-    views = [_view(run) for run in runs]
+    views = [_view(run, sections or sections_of(run)) for run in runs]
     for run, view in zip(runs[1:], views[1:], strict=True):
         both = apart([runs[0].record, run.record])
         if not both.barriers and not both.comparability.frames:
@@ -55,8 +51,9 @@ def write_page_of(directories: list[Path], out: Path) -> None:
         raise UsageError(error.what, mend="-o FILE in a directory you own") from None
 
 
-def _view(run: Run) -> RunView:
-    view = RunView(run.directory.name, run.record)
+def _view(run: Run, own: Sections) -> RunView:
+    view = RunView(run.directory.name, run.record, notes=[*own.notes], sections=own.found)
+    view.us_per_query = cpu_profiled(run.record)[0]
     view.observed = read_observed(run, view.notes)
     if run.record.target is None and run.record.engine in engine_names():
         engine = engine_named(run.record.engine, client=run.record.options.get("client"))
@@ -75,20 +72,19 @@ def _view(run: Run) -> RunView:
         view.notes.append(f"What was found is not shown: {error.what}")
     try:
         view.jobs = read_run_jobs(run.path(Files.JOBS)) if run.path(Files.JOBS).exists() else None
-        view.job_costs = read_job_costs(run.path(Files.JOB_COSTS)) if run.path(Files.JOB_COSTS).exists() else None
     except MeasurementError as error:
         view.notes.append(f"Background jobs are not shown: {error.what}")
     if not run.path(Files.FOLDED).exists():
         view.notes.append(f"{Files.FOLDED} is not in this run: no stacks, no categories.")
         return view
     try:
-        profile = _of_queries(run, _profile(run, view.notes), view.notes)
+        whole = _profile(run, view.notes)
+        profile = _of_queries(run, whole, view.notes)
+        view.role_parts = writing_roles(whole, run.record)
         tables = {name: _categories(run, profile, name) for name in profile.views}
         view.owner, view.leaf = telling_view(tables[_OWNER], tables.get(WRITES_VIEW)), tables[_LEAF]
         view.stacks = stacks_of(profile, view.owner.view)
         view.leaf_of = {stack.frames: stack.category for stack in stacks_of(profile, _LEAF)}
-        view.operations = read_operations(run.directory)
-        view.group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
         view.further = {name: found for name, found in tables.items() if name not in (view.owner.view, _LEAF)}
         total = sum(stack.weight for stack in view.stacks)
         if not total:
@@ -150,6 +146,6 @@ def _of_queries(run: Run, profile: Folded, notes: list[str]) -> Folded:
 
 def _categories(run: Run, profile: Folded, view: str) -> Categories:
     """The view in the run directory, made from its stacks where that file is not there."""
-    there = run.path(Files.of_view(view)).exists()
-    found = read_categories(run.directory, view) if there else categories_of(category_file(profile, view))
-    return costed(found, cpu_profiled(run.record))
+    if run.path(Files.of_view(view)).exists():
+        return categories_in(run, view)
+    return categories_of(category_file_of_run(profile, view, run.record))

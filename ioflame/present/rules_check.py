@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from folding.stackfold import categorised_profile
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.files import Files
 from ground.results.profile import Folded
 from ground.results.run import open_run
@@ -51,10 +51,8 @@ def own_rules(path: Path) -> dict[str, Any]:
             msgspec.convert(view, _View)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(
-            f"--rules {path}: {at}{why}",
-            means="nothing was started",
-            mend="--rules <a TOML file of the form that folding/README.md describes>",
+        raise RefusedError(
+            f"--rules {path}: {at}{why}", mend="--rules <a TOML file of the form that folding/README.md describes>"
         ) from None
     general = service_rules(DEFAULT_ENGINE)
     views = {**{name: general["view"][name] for name in _VIEWS}, **rules.get("view", {})}

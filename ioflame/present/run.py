@@ -7,28 +7,21 @@ from collections.abc import Iterator
 from ground.errors import IoflameError
 from ground.results.categories import Categories
 from ground.results.checks import Verdict
-from ground.results.event_group import read_event_group
 from ground.results.files import Files
-from ground.results.job_costs import read_job_costs
-from ground.results.metrics import cpu_of_all_roles
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW
-from ground.results.run import Run, read_or_none
+from ground.results.run import Run
 from ground.system.atomic_files import write_whole
 from ground.system.host import describe_host
 from ground.text.progress import Reporter
-from ioflame.analysis.categories import OPERATIONS_VIEW
+from ioflame.analysis.categories import OPERATIONS_VIEW, cpu_of_all_roles, writing_roles
 from ioflame.instruments import INSTRUMENTS
-from ioflame.present.parts import latency
-from ioflame.present.report import write_report
+from ioflame.present.parts import latency, sections_of
 from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
-from viz.tables.event_group import group_section
-from viz.tables.jobs import jobs_section
-from viz.tables.operations import operations_section
-from viz.terminal.roles import role_table
+from viz.tables.roles import role_parts_section
 from viz.terminal.summary import render_summary
 from viz.terminal.table import section_text
 from viz.weights import scaled_weight
@@ -42,24 +35,20 @@ _OF_THEIR_OWN = (_OWNER, "leaf", WRITES_VIEW, OPERATIONS_VIEW)
 
 def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
     """Replaces the flame graphs (`*.svg`), `summary.txt` and `report.html`."""
+    from ioflame.present.report import write_page_of  # the modules of pages are loaded where one is written
+
     categories = found.views.get(_OWNER)
     with reporter.stage("draw the flame graph and the report"):
         if found.folded is not None and categories is not None:
             _flame_graph(run, found.folded, categories)
-        observed = [section_text(latency(run), _WIDTH), *_observed(run)]
         further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
-        group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
-        costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
-        sections = [
-            group_section(group) if group is not None else (),
-            operations_section(found.kinds),
-            [role_table(run.record, found.folded)],
-            jobs_section(costs) if costs is not None else (),
-        ]
-        parts = [*(section_text(section, _WIDTH) for section in sections), *observed]
+        roles = writing_roles(found.folded, run.record) if found.folded is not None else {}
+        own = sections_of(run)
+        sections = (role_parts_section(roles), *own.found.values(), latency(run))
+        parts = [*(section_text(section, _WIDTH) for section in sections), *_observed(run)]
         text = render_summary(run.record, categories, found.findings, parts, further=further)
         write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
-        write_report(run.directory, run.path(Files.REPORT))
+        write_page_of([run.directory], run.path(Files.REPORT), own)
 
 
 def _observed(run: Run) -> Iterator[str]:

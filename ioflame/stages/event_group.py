@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from folding.stackfold import fold
 from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict
-from ground.results.event_group import EventGroup, GroupRow, Member, write_event_group
+from ground.results.event_group import EventGroup, GroupRow, Member
 from ground.results.files import Files
 from ground.results.profile import Folded, FoldStats
 from ground.results.record import ProfileFacts
 from ground.results.roles import query_role
 from ground.results.run import Run
+from ground.system.atomic_files import write_json
 from ground.system.scratch import scratch_directory
 from ioflame.stages.rules import rules_of
 
@@ -30,7 +31,7 @@ def analyse_group(run: Run, facts: ProfileFacts, stats: FoldStats, owner: Catego
         weights.append(sums)
     rows = [GroupRow(row.name, row.label, [one.get(row.name, 0) for one in weights]) for row in owner.rows]
     queries = run.record.queries_in("perf")
-    write_event_group(run.directory, EventGroup(owner.view, facts.scope, members, rows, queries))
+    write_json(run.path(Files.EVENT_GROUP), EventGroup(owner.view, facts.scope, members, rows, queries))
     return list(group_checks(members[1:]))
 
 

@@ -17,7 +17,7 @@ from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.findings import Finding, Findings
 from ground.results.ladder import read_ladder
-from ground.results.metrics import cpu_profiled, metrics_of
+from ground.results.metrics import metrics_of
 from ground.results.off_cpu import read_off_cpu
 from ground.results.profile import EventCheck, Folded, read_profile
 from ground.results.record import ProfileFacts, Window
@@ -26,7 +26,7 @@ from ground.results.run import Run, read_or_none
 from ground.settings import FrontEnd, Setting, worded_for
 from ground.system.atomic_files import write_json
 from ground.text.progress import Reporter
-from ioflame.analysis.categories import categories_of, category_file, operations_of
+from ioflame.analysis.categories import categories_of, category_file_of_run, operations_of
 from ioflame.analysis.checks.run import run_checks
 from ioflame.analysis.checks.stolen_time import stolen_checks, stolen_of
 from ioflame.analysis.checks.target import rules_check
@@ -34,7 +34,7 @@ from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.findings import Waits, findings, read_rules
 from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
-from ioflame.analysis.rounds import ProfiledRounds, observer_costs
+from ioflame.analysis.rounds import observer_costs
 from ioflame.analysis.wall_clock import serving_threads
 from ioflame.stages.event_group import analyse_group
 from ioflame.stages.jobs import analyse_jobs
@@ -221,10 +221,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
 
 def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
     """The tables of all views, by name; none where there is no weight."""
-    cpu = cpu_profiled(run.record)
-    stolen = stolen_of(run.record)
-    rounds = ProfiledRounds.of(run.record, folded.slices)
-    tables = {view: category_file(folded, view, cpu, stolen, rounds) for view in folded.views}
+    tables = {view: category_file_of_run(folded, view, run.record) for view in folded.views}
     for view, table in tables.items():
         write_json(run.path(Files.of_view(view)), table)
     return {view: categories_of(table) for view, table in tables.items()} if folded.statistics.weight else {}

@@ -30,8 +30,8 @@ _LATEST = "SELECT run FROM runs SEMI JOIN samples USING (run) ORDER BY created D
 LATEST = "latest"
 # What a name in folded text may not hold, as stackfold writes it.
 _FOLDED = str.maketrans(";\n\r", ":  ")
-# What a sample of our own runs says of its run.
-_TOLD = ("run", "arm", "host", "artifact", "workload")
+# Labels of samples of our own runs: columns of their run.
+_RUN_LABELS = ("run", "arm", "host", "artifact", "workload")
 
 
 def export_run(store: Store, run: str, out: Path, *, replace: bool = False) -> None:
@@ -58,10 +58,10 @@ def facts_of(store: Store, run: str) -> dict[str, Any]:
     """
     if run == LATEST:
         run = next((name for (name,) in store.query(_LATEST).rows), run)
-    found = store.query(_FACTS, [run]).as_dicts()
-    if not found:
+    rows = store.query(_FACTS, [run]).as_dicts()
+    if not rows:
         raise UsageError(f"{store.directory} holds no run {run}", mend="ioflame store ls STORE")
-    return found[0]
+    return rows[0]
 
 
 def events_of(store: Store, run: str) -> list[str]:
@@ -79,10 +79,12 @@ def _directory(store: Store, run: str, out: Path) -> None:
         write_whole(out / Path(name).name, data)
 
 
-def profile_of(store: Store, run: str, events: Sequence[str], told: Sequence[str] = _TOLD) -> ForeignProfile:
+def profile_of(
+    store: Store, run: str, events: Sequence[str], run_labels: Sequence[str] = _RUN_LABELS
+) -> ForeignProfile:
     """The values of each stack and its labels: as they were imported; of our own runs, samples and weights by event.
 
-    told: what a sample of our own runs says of its run
+    run_labels: columns of their run that samples of our own runs have as labels
     """
     rows = store.query(_SAMPLES, [run, list(events)]).rows
     facts = facts_of(store, run)
@@ -90,29 +92,30 @@ def profile_of(store: Store, run: str, events: Sequence[str], told: Sequence[str
     own = "types" not in imported
     stacks = {
         (high, low): tuple(
-            ForeignFrame(one["name"], one["object"], one["file"] or "", one["line"] or 0) for one in frames
+            ForeignFrame(frame["name"], frame["object"], frame["file"] or "", frame["line"] or 0) for frame in frames
         )
         for high, low, frames in store.query(_STACKS, [run]).rows
     }
-    types = [("samples", "count")] if own else [(name, unit) for name, unit in imported["types"]]
-    if own:
-        types += sorted({(event, unit) for _, _, _, _, event, unit, _, _ in rows})
+    # As stackfold has it: folded text has weights alone.
+    counted = own and any(samples is not None for *_, samples in rows)
+    types = [("samples", "count")] if counted else []
+    types += sorted({row[4:6] for row in rows}) if own else [(name, unit) for name, unit in imported["types"]]
     begun, lasted = (facts["begun"], facts["lasted"]) if own else (imported["time_ns"], imported.get("duration_ns", 0))
-    made = ForeignProfile(types, begun, duration_ns=lasted)
-    columns = made.columns
-    of_run = [[name, facts[name]] for name in told if facts[name]] if own else []
+    profile = ForeignProfile(types, begun, duration_ns=lasted)
+    columns = profile.columns
+    of_run = [[name, facts[name]] for name in run_labels if facts[name]] if own else []
     values: dict[tuple[int, int, str], list[int]] = defaultdict(lambda: [0] * len(types))
     for high, low, labels, pool, event, unit, weight, samples in rows:
-        named = sorted([["comm", pool]] * bool(pool) + of_run)
-        of = values[high, low, labels or (json.dumps(named) if named else "")]
-        of[columns.index((event, unit))] += weight
-        if own:
-            of[0] += samples or 0
-    for (high, low, labels), counted in values.items():
+        own_labels = sorted([["comm", pool]] * bool(pool) + of_run)
+        counts = values[high, low, labels or (json.dumps(own_labels) if own_labels else "")]
+        counts[columns.index((event, unit))] += weight
+        if counted:
+            counts[0] += samples or 0
+    for (high, low, labels), counts in values.items():
         # The empty stack has no row in `stacks`: nothing of it could be unnested.
-        told_of = tuple(tuple(one) for one in json.loads(labels)) if labels else ()
-        made.samples.append(ForeignSample(stacks.get((high, low), ()), tuple(counted), told_of))
-    return made
+        named = tuple(tuple(label) for label in json.loads(labels)) if labels else ()
+        profile.samples.append(ForeignSample(stacks.get((high, low), ()), tuple(counts), named))
+    return profile
 
 
 def _folded(profile: ForeignProfile) -> Iterator[str]:

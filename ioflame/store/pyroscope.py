@@ -44,7 +44,7 @@ def push_run(store: Store, run: str, address: str) -> list[str]:
 
 
 def _push(store: Store, facts: Mapping[str, Any], events: Sequence[str], address: str) -> str:
-    profile = profile_of(store, facts["run"], events, told=())
+    profile = profile_of(store, facts["run"], events, run_labels=())
     said = {name: facts[column] for name, column in _LABELS.items()} | {"event": "+".join(events)}
     labels = ",".join(f"{name}={_ENDS.sub('_', value)}" for name, value in said.items() if value)
     name = f"{_NO_NAME.sub('_', facts['test'] or facts['workload'])}{{{labels}}}"

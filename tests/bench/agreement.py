@@ -25,7 +25,8 @@ from pathlib import Path
 from tests.bench.common import STACKFOLD, Look, options_of, row
 from workloads.engine import Engine
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape, Sizing, StepParameters
+from workloads.scales import DatabaseShape, Sizing
+from workloads.steps import StepParameters
 
 READS, CPU, INSTRUCTIONS = 0.01, 0.03, 0.01
 # Opening and the first two seconds are left out, and a second at the end.
@@ -66,7 +67,12 @@ class Running:
         self.report, self._log = place / f"{engine.about.client}.csv", place / f"{engine.about.client}.log"
         self.report.unlink(missing_ok=True)
         parameters = parameters_of(place, engine, shape, seed, configuration)
-        argv = ["taskset", "-c", str(cpu), *engine.command(engine.find_binary(None), "readrandom", parameters)]
+        argv = [
+            "taskset",
+            "-c",
+            str(cpu),
+            *engine.command(engine.inspect(engine.find_binary(None)), "readrandom", parameters),
+        ]
         with self._log.open("w") as out:
             self.child = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT)
         self._edges: list[Look] = []
@@ -123,8 +129,9 @@ def instructions(place: Path, engine: Engine, shape: DatabaseShape, configuratio
     counted = []
     for reads in (20_000, 40_000):
         parameters = parameters_of(place, engine, shape, 1, configuration, duration=0, reads=reads)
+        build = engine.inspect(engine.find_binary(None))
         argv = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--toggle-collect={_GET}",
-                *engine.command(engine.find_binary(None), "readrandom", parameters)]  # fmt: skip
+                *engine.command(build, "readrandom", parameters)]  # fmt: skip
         said = subprocess.run(argv, check=True, capture_output=True, text=True).stderr
         counted.append(int(re.findall(r"Collected : (\d+)", said)[0]))
     return (counted[1] - counted[0]) / 20_000
@@ -147,7 +154,7 @@ def main() -> int:
         place = Path(name)
         parameters = StepParameters(Sizing(shape, 16 << 20), place / theirs.about.client, 1, 1)
         for step in ("load", "settle"):
-            argv = theirs.command(theirs.find_binary(None), step, parameters)
+            argv = theirs.command(theirs.inspect(theirs.find_binary(None)), step, parameters)
             subprocess.run(argv, check=True, capture_output=True)
         shutil.copytree(place / theirs.about.client, place / ours.about.client)
         seed = 100

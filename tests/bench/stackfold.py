@@ -50,7 +50,8 @@ TEMPLATES = Path(__file__).parent / "templates.cc"
 
 
 def samples_of(data: Path) -> int:
-    output = subprocess.run([STACKFOLD, "stats", "--format", "json", data], capture_output=True, check=True).stdout
+    wanted = ["-q", "--stats", "/dev/stdout", "-o", "/dev/null"]
+    output = subprocess.run([STACKFOLD, *wanted, data], capture_output=True, check=True).stdout
     return int(json.loads(output)["samples"])
 
 

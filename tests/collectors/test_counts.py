@@ -84,7 +84,7 @@ def test_what_is_no_number_of_queries_fails_the_count(value: str) -> None:
         for count in (prometheus_count(url, "q"), command_count(f"echo {value}", children)):
             asked = QueryCount(count)
             asked.ask()
-            assert asked.failed.startswith("it answered") and asked.failed.endswith("which is no number of queries")
+            assert asked.failed.startswith("it answered") and asked.failed.endswith("which is not a number of queries")
             assert asked.asked == 0
 
 

@@ -125,7 +125,7 @@ def test_a_failure_has_the_samplers_own_words(tmp_path: Path) -> None:
     with Children() as children, pytest.raises(UsageError, match=f"there is no process {gone.pid}") as caught:
         Sampling(children, PmpPlan(), gone.pid, tmp_path).attach()
     assert "see ps" in caught.value.mend
-    with pytest.raises(UsageError, match="--sampler pstack is not known"):
+    with pytest.raises(UsageError, match="--sampler=pstack is not known"):
         sampler_named("pstack")
 
 

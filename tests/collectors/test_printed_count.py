@@ -52,7 +52,11 @@ def test_a_total_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("pattern", "lines", "says"),
     [
-        (RATE, ["at 1: 5 a second", "at 2: nan a second"], "printed 'nan' in 'at 2: nan a second', which is no number"),
+        (
+            RATE,
+            ["at 1: 5 a second", "at 2: nan a second"],
+            "printed 'nan' in 'at 2: nan a second', which is not a number",
+        ),
         (RATE, ["at 1: x a second"], "it printed 'x'"),
         (TOTAL, ["9 operations", "3 operations"], "it went down, from 9 to 3"),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.rocksdb_clients import argv_of, has_open, open_database, place_of, thread_names, version_in
+from collectors.rocksdb_clients import argv_of, has_open, open_database, thread_names, version_in, working_directory
 from ground.results.roles import client_roles
 from ground.system.held_process import HeldProcess
 
@@ -42,7 +42,7 @@ def test_an_open_file_of_a_database_tells_its_directory(database: Path, name: st
     with holding(database / name) as process:
         assert open_database(process) == database
         assert has_open(process, database / name) and not has_open(process, database / "CURRENT")
-        assert not has_open(process, None) and place_of(process) == database
+        assert not has_open(process, None) and working_directory(process) == database
         assert argv_of(process)[-1] == str(database / name)
         names = thread_names(process)
         assert set(names) == {process.pid}

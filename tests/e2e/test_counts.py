@@ -38,13 +38,13 @@ def test_a_counter_that_goes_down_counts_no_more() -> None:
     before = time.monotonic_ns()
     for _ in range(4):
         count.ask()
-    assert count.failed == "it went down, from 30 to 7: it is no count, or began anew"
+    assert count.failed == "it went down, from 30 to 7: it is not a count, or began anew"
     assert count.asked == 2 and count.at(before) is None and count.at(time.monotonic_ns()) is None
 
 
 def test_what_a_command_prints_is_the_count(tmp_path: Path) -> None:
     with Children() as children:
-        with pytest.raises(MeasurementError, match="printed 'a b', which is no number"):
+        with pytest.raises(MeasurementError, match="printed 'a b', which is not a number"):
             command_count("echo a b", children).read()
         with pytest.raises(MeasurementError, match="failed with exit code 3: no server"):
             command_count("echo no server >&2; exit 3", children).read()

@@ -13,8 +13,8 @@ import pytest
 from ground.results.categories import read_categories
 from ground.results.checks import Verdict
 from ground.results.files import Files
-from ground.results.metrics import cpu_profiled
 from ground.results.record import ANALYSIS, Window
+from ioflame.analysis.categories import cpu_profiled
 from tests.e2e.explained import assert_explained
 from tests.ioflame.asked import asked
 from tests.recorded_run import ALL, KEYS, SECONDS, Measured

@@ -149,7 +149,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         (["--rocksdb={jar}"], "a comparison needs at least two arms"),
         (["--null=db_bench", "--count"], "--count: the arms differ by more than their builds"),
         (["--rocksdb={jar},{other}", "--workload=revrange", "--count"], "does what revrange does"),
-        (["--rocksdb={jar},{other}", "--count", "--operation=got"], "--operation got is not known"),
+        (["--rocksdb={jar},{other}", "--count", "--operation=got"], "--operation=got is not known"),
     ],
 )
 def test_libraries_that_cannot_be_compared(
@@ -165,8 +165,8 @@ def test_libraries_that_cannot_be_compared(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--operation=got"], "--operation got is not known"),
-        (["--limit=get"], "--limit get is no operation with a number"),
+        (["--operation=got"], "--operation=got is not known"),
+        (["--limit=get"], "--limit get: expected an operation with a number"),
         (["--limit=put=9", "--operation=get"], "that operation is not counted here"),
         (["--fail-above=1"], "FAIL_ABOVE=1: '1' is no percentage such as 2%"),
         (["--repeats=1"], "REPEATS=1 is out of range"),
@@ -189,7 +189,7 @@ def test_a_command_and_a_symptom_that_cannot_be_counted(
     assert "--operation has no effect on a command" in refused(capsys, "count", out, *given)
     assert not (tmp_path / "out").exists()
     (tmp_path / "arms").write_text("".join(f"{name}={path}\n" for name, path in libraries.items() if name != "jar"))
-    for symptom, says in {"instructions:got": "--operation got is not known", "instruct": "is not known"}.items():
+    for symptom, says in {"instructions:got": "--operation=got is not known", "instruct": "is not known"}.items():
         assert says in refused(capsys, "bisect", out, f"--arms={tmp_path / 'arms'}", f"--symptom={symptom}")
 
 

@@ -113,8 +113,8 @@ def test_an_effect_is_found_at_its_size(
     bench = tmp_path / "db_bench"
     bench.write_text(f'#!/bin/sh\nLD_PRELOAD={library} SPIN_FLAG={tmp_path / "flag"} exec db_bench "$@"\n')
     bench.chmod(0o755)
-    spin = Instrument("spin", place=9, observer=lambda _: Spin(flag), takes_turns=True)
-    monkeypatch.setitem(INSTRUMENTS, "spin", spin)
+    spin = Instrument("spin", order=9, observer=lambda _: Spin(flag), takes_turns=True)
+    monkeypatch.setattr(INSTRUMENTS, "_by_name", {**INSTRUMENTS, "spin": spin})
     found = 0
     for number in range(int(os.environ.get("SPIN_RUNS", "10"))):
         record = in_process(tmp_path / str(number), [*short[1:], "--duration=8", f"--db-bench={bench}"])

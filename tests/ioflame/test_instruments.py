@@ -42,8 +42,8 @@ def test_every_file_is_found_in_the_order_of_the_windows() -> None:
     assert set(INSTRUMENTS) == files
     first = [module.INSTRUMENT for module in FIRST]
     assert [one for one in INSTRUMENTS.values() if one in first] == first
-    places = [one.place for one in INSTRUMENTS.values()]
-    assert places == sorted(set(places)), "two instruments have one place"
+    orders = [one.order for one in INSTRUMENTS.values()]
+    assert orders == sorted(set(orders)), "two instruments have one place"
     assert all(name == one.name for name, one in INSTRUMENTS.items())
 
 
@@ -146,7 +146,7 @@ def test_files_that_have_other_links_are_listed_with_their_inodes(tmp_path: Path
 def test_a_directory_that_is_gone_is_said(tmp_path: Path) -> None:
     before = files_reader("postgresql").stored_files(tmp_path)
     tmp_path.rmdir()
-    with pytest.raises(UsageError, match="is no directory"):
+    with pytest.raises(UsageError, match="is not a directory"):
         listing_of(tmp_path, "postgresql", before, 0)
     tmp_path.mkdir()  # pytest removes it
 
@@ -167,7 +167,7 @@ def test_what_is_named_is_asked_for_and_what_a_scale_has_is_not() -> None:
 
 
 def _asked(collect: tuple[str, ...], named: tuple[str, ...], *words: str) -> set[str]:
-    scale = Scale("smoke", "", 1, 1, 1, 1, collect, named)
+    scale = Scale("", collect=collect, named=named)
     plan = replace(Planned(options(*words), *[cast(Any, None)] * 6), scale=scale)
     return {name for name in INSTRUMENTS if plan.is_asked(name)}
 

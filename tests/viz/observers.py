@@ -116,7 +116,7 @@ def run_queue() -> RunQueue:
 def locks(place: str = "rocksdb::lru_cache::LRUCacheShard::Lookup") -> Locks:
     site = LockSite(place, "mutex", "LRU", Tally(20, 2 * 10**8), Tally(5, 5 * 10**7))
     return Locks(
-        1, "locks", Tally(100, 10**9), Tally(20, 2 * 10**8), Tally(5, 5 * 10**7), Tally(30, 3 * 10**8),
+        "locks", Tally(100, 10**9), Tally(20, 2 * 10**8), Tally(5, 5 * 10**7), Tally(30, 3 * 10**8),
         Tally(40, 4 * 10**8),
         [site], [LockSite("LRU", "", "LRU", site.waiting, site.running)], [],
     )  # fmt: skip
@@ -125,7 +125,7 @@ def locks(place: str = "rocksdb::lru_cache::LRUCacheShard::Lookup") -> Locks:
 def pmp() -> Pmp:
     none = Durations(0, 0, 0, 0, 0, 0, 0)
     return Pmp(
-        1, "stacksampler", 42, "cpu-clock", 10.0, "fp", 0, 0, 10**9, "time", 10, 0, 100, 10**9,
+        "stacksampler", 42, "cpu-clock", 10.0, "fp", 0, 0, 10**9, "time", 10, 0, 100, 10**9,
         {"S": Tally(100, 10**9)},
         [ThreadSamples(1, "db_bench", 100, 10**9, {})], [], none, none, Lacking(), 0, [], False,
         Activity(1.0, 100, 90, 0.5, 0.1, 1000, 0.2, 0.1),

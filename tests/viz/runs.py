@@ -10,9 +10,8 @@ from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
 from ground.results.findings import Finding
 from ground.results.interval import Interval
-from ground.results.metrics import cpu_profiled
 from ground.results.record import RunRecord, Window
-from ioflame.analysis.categories import costed
+from ioflame.analysis.categories import costed, cpu_profiled
 from ioflame.analysis.compare.runs import apart
 from tests.records import profile_facts, window
 from tests.viz.samples import CATEGORIES, stacks
@@ -100,12 +99,13 @@ def view(some: Sequence[Stack] | None = None, name: str = "run-a", **changes: An
     return RunView(
         name,
         made,
-        costed(categories("owner", CATEGORIES, used, owners), cpu_profiled(made)),
-        costed(categories("leaf", LEAVES, used, leaves), cpu_profiled(made)),
+        costed(categories("owner", CATEGORIES, used, owners), made),
+        costed(categories("leaf", LEAVES, used, leaves), made),
         used,
         leaves,
         list(RATES),
         series(),
+        us_per_query=cpu_profiled(made)[0],
     )
 
 

@@ -223,7 +223,7 @@ def test_a_database_that_reads_nothing_has_no_figures_per_read_and_without_fio_n
     assert per_read <= absent and "qps" not in absent
     text = cells_text(view, CellsRun(tmp_path, CellsRecord("x", "now", 10, {}, HOST, {})), None)
     line = next(line for line in text.splitlines() if line.startswith("  readrandom, 1 user"))
-    assert re.split(r"  +", line.strip())[1:7] == ["8000", "0", "-", "-", "-", "-"]
+    assert re.split(r"  +", line.strip())[1:7] == ["8,000", "0", "-", "-", "-", "-"]
 
     row = view.values["readrandom2, 1 user"]
     assert [row[name] for name in ("io.eff", "us.inc", "cpu.inc", "fio+inc")] == [None] * 4

@@ -18,7 +18,8 @@ from tests.places import DATA
 from tests.viz.histories import VERSIONS, add_figure, made
 from tests.viz.markup import rows_of, text_of
 from viz.page.history import render_history
-from viz.terminal.history import left_out, render_steps
+from viz.tables.history import history_section, left_out
+from viz.terminal.table import section_text
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +28,8 @@ def slower() -> History:
 
 
 def test_a_step_is_told_with_its_place_its_size_and_its_categories(slower: History) -> None:
-    told = [line for line in render_steps(slower).splitlines() if "8.4.0 to 8.5.0" in line]
-    assert [line.split()[0] for line in told] == ["worse", "worse"] and "test0, host0, qps" in told[0]
+    told = [line for line in section_text(history_section(slower), 200).splitlines() if "8.4.0 to 8.5.0" in line]
+    assert all("worse" in line for line in told) and "test0, host0  qps" in told[0]
     rows = rows_of(render_history(slower, "store"), "Steps")
     (row,) = (row for row in rows if row[:3] == ["test0, host0", "qps", "8.4.0 to 8.5.0"])
     assert row[3].startswith("-") and row[5] == "worse; CPU: LRU +2.00 us"
@@ -41,12 +42,12 @@ def test_a_step_is_told_with_its_place_its_size_and_its_categories(slower: Histo
 
 def test_a_history_without_a_step_says_so() -> None:
     same = made(1, 1, 3, None)
-    assert render_steps(same) == "no step in 2 series"
+    assert section_text(history_section(same), 200) == "no step in 2 series"
     page = render_history(same, "store")
     assert "No step found" in text_of(page) and "40 versions, 1 tests, 1 hosts" in text_of(page)
     # Where nothing changes no cell has colour.
     assert not re.search(r'<td class="(warn|note)|<td[^>]*><b', page)
-    assert rows_of(page, "Noise")[1] == ["host0", "2026-01-01", "4", "1.50 %", "0.70 %", "+0.10 %", "+2.00 %"]
+    assert rows_of(page, "Noise")[1] == ["host0", "2026-01-01", "4", "1.50", "0.70", "+0.10", "+2.00"]
 
 
 def test_arms_alone_are_a_history_when_they_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +116,7 @@ def test_what_is_no_version_changes_no_order(tmp_path: Path) -> None:
     assert mixed.versions == sorted(mixed.versions, key=lambda one: [int(part) for part in one.split(".")])
     assert (mixed.versions[0], mixed.versions != sorted(mixed.versions)) == ("6.29.5", True)
     names = "hyper, in /usr/bin/python3.11, lru"
-    assert render_steps(mixed).splitlines()[-1].startswith(f"Left out, as no versions: {names}.")
+    assert section_text(history_section(mixed), 200).splitlines()[-1].startswith(f"Left out, as no versions: {names}.")
     # Whoever asks for some has them behind the versions, which stay the base.
     asked = read_history(store, ["l*"])
     assert asked.versions == [*alone.versions, "lru"] and asked.left_out == ["hyper", "in /usr/bin/python3.11"]
@@ -123,4 +124,6 @@ def test_what_is_no_version_changes_no_order(tmp_path: Path) -> None:
     assert (series.labels[0], series.labels[-1]) == ("6.29.5", "lru")
     assert series.value(len(series.labels) - 1) == pytest.approx(3)
     # Nothing is called ended for want of a label that is no version.
-    assert render_steps(asked).count("\nended") == render_steps(alone).count("\nended")
+    assert section_text(history_section(asked), 200).count("\nNot measured") == section_text(
+        history_section(alone), 200
+    ).count("\nNot measured")

@@ -17,7 +17,8 @@ from tests.viz.experiments import RUN, VIEW
 from tests.viz.histories import VERSIONS, made
 from viz.page.experiment import render_experiment
 from viz.page.history import render_history
-from viz.terminal.history import render_steps
+from viz.tables.history import history_section
+from viz.terminal.table import section_text
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("chromium")]
 
@@ -71,7 +72,7 @@ def test_what_is_no_longer_measured_is_said(chromium_page: Opener) -> None:
     page = chromium_page.html(render_history(history, "store"))
     assert page.locator(".banner.note").inner_text() == "Not measured after 9.4.0: test1 on host0."
     assert page.locator("[aria-labelledby=table] th", has_text="test1, host0, until 9.4.0").count() == 2
-    assert render_steps(history).splitlines()[-1] == "ended     test1, host0: last measured in 9.4.0"
+    assert section_text(history_section(history), 200).splitlines()[-1] == "Not measured after 9.4.0: test1 on host0."
     assert "test0 on host0" in page.locator(".verdict").inner_text()
     # The newest versions are in view, where the steps are, and the names of the rows stay.
     scroll = page.locator("[aria-labelledby=table] .scroll").first
@@ -85,9 +86,14 @@ def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener,
     store = Store(tmp_path / "store", create=True)
     add_to_store(store, PUBLISHED, {"host": "c4a"})
     history = read_history(store)
-    lines = [line for line in render_steps(history).splitlines() if "fillseq" in line and "10.5.5 to 10.6.2" in line]
-    assert sorted(line.split(",")[0] for line in lines) == [
-        f"candidate {cache} fillseq {build}" for cache in ("iobuf", "iodir") for build in ("clang", "clang.lto")
+    lines = [
+        line
+        for line in section_text(history_section(history), 200).splitlines()
+        if "fillseq" in line and "10.5.5 to 10.6.2" in line
+    ]
+    assert all("candidate" in line for line in lines)
+    assert sorted(line.strip().split(",")[0] for line in lines) == [
+        f"{cache} fillseq {build}" for cache in ("iobuf", "iodir") for build in ("clang", "clang.lto")
     ]
     assert all("recovered in 10.7.6" in line for line in lines)
     assert cli.main(["history", str(store.directory)]) == 0

@@ -164,7 +164,7 @@ def test_it_prints_without_controls_and_in_light(chromium_page: Opener) -> None:
 def test_it_is_whole_without_a_script(chromium_page: Opener) -> None:
     page = page_of(chromium_page, scripts=False)
     assert page.locator("[data-hist]:visible").count() == 3 and page.locator("[data-heat]:visible").count() == 1
-    assert page.locator("rect[data-stage]").count() == len(STAGES) and page.locator("svg.share-bar").count() == 9
+    assert page.locator("rect[data-stage]").count() == len(STAGES) and page.locator("svg.share-bar").count() == 10
     assert page.get_by_text("The flame graph needs a script").is_visible() and page.locator(".matrix").is_visible()
     for control in (".flame", "figure .tools", ".choices, .turns"):
         assert not page.locator(control).first.is_visible()

@@ -20,17 +20,17 @@ from ground.results.record import Command
 from ground.results.run import Run
 from ioflame.analysis.what_differs import differences
 from ioflame.cli import main
-from ioflame.present.report import write_report
+from ioflame.present.report import write_page_of
 from tests.records import SECOND
 from tests.viz.compared import COLOURED, fold
 from tests.viz.compared import RATES as RATES_OF
 from tests.viz.conftest import Opener
 from tests.viz.runs import RATES, page_of, record, series, view
-from viz.page.categories import wilson
 from viz.page.report import render_report
 from viz.page.run_view import RunView
 from viz.page.timeline import timeline
 from viz.svg.timeline import panels
+from viz.tables.categories import wilson
 
 REPORT = "db_bench.report.csv"
 FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
@@ -57,12 +57,12 @@ def test_the_page_of_a_run_is_made_from_its_files(
     assert str(run.directory / "report.html") in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
     assert "libc+k 60.00 %" in re.sub(r"</i>", "", page) and "Owner by leaf" in page and "svg class" in page
-    write_report(run.directory, run.directory / "again.html")
+    write_page_of([run.directory], run.directory / "again.html")
     assert (run.directory / "again.html").read_text() == page  # the same files, the same bytes
 
 
 def shown(run: Run) -> str:
-    write_report(run.directory, run.directory / "report.html")
+    write_page_of([run.directory], run.directory / "report.html")
     return (run.directory / "report.html").read_text()
 
 
@@ -234,7 +234,7 @@ def test_intervals_are_those_of_the_terminal_where_the_run_has_them() -> None:
     given.owner = replace(given.owner, rows=rows)
     share = rows[0].share
     page = render_report([given])
-    assert f"<td>{0.9 * share:.2f} \u2013 {1.1 * share:.2f}</td>" in page and "by bootstrap over the seconds" in page
+    assert f"<td>{0.9 * share:.2f}..{1.1 * share:.2f}</td>" in page and "by bootstrap over the seconds" in page
 
 
 def test_what_nobody_counted_is_no_point() -> None:

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from ground.results.histogram import Histogram
 from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice
+from tests.tails import tail
 from tests.viz import observers
 from tests.viz.markup import rows_of
 from tests.viz.observers import QUERIES
 from tests.viz.runs import page_of, view
+from tests.viz.samples import stacks
 from viz.page.flame_graphs import graphs
 from viz.page.ladder import ladder_panel
 from viz.page.off_cpu import off_panel
@@ -29,6 +31,8 @@ from viz.svg.heat_map import columns, heat_map
 from viz.svg.histogram import Named, bins, histogram
 from viz.svg.ladder import KINDS, LadderRow, kind_of, ladder_plot
 from viz.tables.ladder import ladder_section
+from viz.tables.tail import first_sentence as slow_sentence
+from viz.tables.writes import first_sentence as write_sentence
 from viz.terminal.table import section_text
 
 
@@ -128,6 +132,27 @@ def test_the_stages_of_the_table_add_up_and_two_ladders_are_side_by_side() -> No
     assert "Latency ladders" not in page_of([full("base"), view(name="none")])
 
 
+def test_a_page_says_a_thing_once_and_with_the_number_of_its_samples() -> None:
+    page = render_report([full()])
+    titles = re.findall(r"<figcaption><span>([^<]*)</span>", page)
+    assert len(titles) == len(set(titles)) and "Stages of a query" in titles and "Latency of requests" in titles
+    for sentence in (slow_sentence(tail()), write_sentence(observers.write_ladder())):
+        assert page.count(html.escape(sentence)) == 1
+    pmp = observers.pmp()
+    assert f"{pmp.samples:,} samples of {len(pmp.threads)} threads" in page
+    heads, *rows = rows_of(page, "Latency of requests")
+    reads = next(row for row in rows if row[:3] == ["read", "process", "total"])
+    assert reads[heads.index("sum, ms")] == f"{observers.io_latency().row('read', 'process').total.sum_ns / 1e6:,.3f}"
+
+
+def test_the_cost_of_no_sample_of_other_has_an_interval() -> None:
+    page = render_report([view([stack for stack in stacks() if stack.category != "other"])])
+    heads, *rows = rows_of(page, "CPU by owner")
+    other = next(row for row in rows if row[0] == "other")
+    cost = heads.index("us/query")
+    assert other[cost] == "0.000" and re.fullmatch(r"0\.000\D+0\.\d*[1-9]", other[cost + 1])
+
+
 @pytest.mark.parametrize("stages", [True, False])
 def test_queries_of_several_reads_have_parts_that_add_up(stages: bool) -> None:
     given = observers.of_several(observers.ladder())
@@ -187,11 +212,13 @@ def test_a_heat_map_has_every_read_of_its_owner() -> None:
 def test_idle_threads_are_named_and_in_no_bar_table_or_graph() -> None:
     page = render_report([full()])
     assert "Left out: 1 idle thread, waiting for work 99 % of the time and seldom woken (1 rocksdb:low, idle)." in page
-    states = {row[0]: row[1:5] for row in rows_of(page, "States of the threads that work")}
+    rows = rows_of(page, "States of the threads that work")
+    states = {row[0]: row[1:5] for row in rows}
+    assert rows[1][5] == "switch-in to switch-out" and rows[-1][5] == ""
     # Of two threads of a second each; the idle one waited for work.
     assert states["on-CPU"] == ["500.000", "25.00", "-", "-"]
     assert states["io"] == ["1,300.000", "65.00", "13,000", "100.0"]
-    assert states["all"][:2] == ["2,000.000", "100.00"] and "condition" not in states
+    assert states["all"] == ["2,000.000", "100.00", "-", "-"] and "condition" not in states
     assert "1.000 s of 1 idle thread are not in this graph" in page and "PMP wall clock" in page
     data = [json.loads(found) for found in re.findall(r'class="profile">(.*?)</script>', page, re.DOTALL)]
     assert [sum(one["profile"]["weight"]) for one in data[1:]] == [1_500_000_000, 10**9]

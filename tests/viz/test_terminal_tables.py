@@ -39,10 +39,10 @@ from viz.tables.relative import (
     two_digits,
     with_interval,
 )
+from viz.tables.roles import roles_section
 from viz.terminal.cells import cells_tsv, facts_of, render_cells
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.fleet import render_watch
-from viz.terminal.roles import role_table
 from viz.terminal.table import section_text
 
 
@@ -71,12 +71,10 @@ def cells_record() -> CellsRecord:
 
 def test_a_table_of_cells_has_values_quartiles_and_what_was_published() -> None:
     text = render_cells(cells_record(), WHOLE, ["what else is told"])
-    assert line(text, "asc.1") == ["1.00", "inf", "1"]
+    assert line(text, "asc.1") == ["1.00", "inf", "1", "-"]
     assert line(text, "asc.2,", "old") == ["4.00", "-", "5", "4.200"]
-    ends = [words for words in map(str.split, text.splitlines()) if words[:1] in (["25th"], ["75th"])]
-    assert ends == [
-        ["25th", "percentile"], ["75th", "percentile"], ["25th", "percentile", "3.50"], ["75th", "percentile", "4.50"],
-    ]  # fmt: skip
+    ends = [words for words in map(str.split, text.splitlines()) if words[:1] == ["25th"]]
+    assert ends == [["25th", "to", "75th", "percentile", "3.50..4.50"]]
     assert "what else is told" in text and "What this cannot show: 100M rows" in text
     # Those that failed or are left out are named once each.
     text = render_cells(cells_record(), WHOLE, [])
@@ -282,15 +280,15 @@ def test_whose_cpu_it_is_stands_beside_what_was_written() -> None:
     plain = window("plain", 2.0, queries=1000, cpu_ns=4_000_000, storage_write_bytes=4 << 20, roles=roles)
     plain = replace(plain, engine={"flushed_gb": 1 / 512, "stall_seconds": 0.5})
     made = record(windows=[plain], roles={"reader": [1, 2], "writer": [3]})
-    text = role_table(made, None)
-    assert line(text, "role") == ["reader", "writer"] and line(text, "threads") == ["2", "1"]
-    assert line(text, "CPU", "us/query") == ["3.00", "1.00"] and line(text, "write", "calls/s") == ["0", "200"]
+    text = section_text(roles_section(made))
+    assert line(text, "reader") == ["2", "3.00", "0.0015", "75.0", "0"]
+    assert line(text, "writer") == ["1", "1.00", "0.0005", "25.0", "200"]
     assert line(text, "plain") == ["2.0", "1.0", "-", "2.0", "0.50"]
-    assert role_table(record(), None) == ""
+    assert not roles_section(record())
     # Threads of a target that used next to nothing are counted and not listed.
     groups = {"server": RoleCounters(10**9, 10**9, 0, 0), "idle": RoleCounters(10, 10, 0, 0)}
     plain = window("plain", 2.0, cpu_ns=10**9, groups=groups)
     target = Target("--pid 42", "/server", [42], groups={"server": [42, 43], "idle": [44]})
-    text = role_table(record(windows=[plain], target=target), None)
-    assert line(text, "server") == ["2", "0.500", "100.0", "-"]
-    assert text.endswith("1 others used less than 0.1%")
+    text = section_text(roles_section(record(windows=[plain], target=target)))
+    assert line(text, "server") == ["2", "-", "0.5000", "100.0"]
+    assert text.endswith("1 others used less than 0.1 %.")

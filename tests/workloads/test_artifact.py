@@ -21,7 +21,7 @@ int main(int argc, char** argv) { puts(argv[0]); getchar(); return twice(argc); 
 
 
 def build(path: Path) -> EngineBuild:
-    return EngineBuild(path, "1.0", False, "symbol table", 1.0, path, (), frozenset(), {})
+    return EngineBuild(path, "1.0", False, "symbol table", 1.0, path, (), None, {})
 
 
 @pytest.mark.needs("clang")

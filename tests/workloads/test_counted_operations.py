@@ -59,6 +59,6 @@ def test_a_workload_that_no_operation_does_is_refused() -> None:
 
 
 def test_an_unknown_operation_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="--operation got is not known") as refused:
+    with pytest.raises(UsageError, match="--operation=got is not known") as refused:
         plan("lmdb").of(["get", "got"])
-    assert refused.value.mend == "--operation get|get-miss|seek|put|delete"
+    assert refused.value.mend == "--operation=get|get-miss|seek|put|delete"

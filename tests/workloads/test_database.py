@@ -14,8 +14,8 @@ from ground.text.progress import Reporter
 from tests.workloads.test_artifact import build
 from workloads.database import MANIFEST, Database, is_loaded, locked
 from workloads.engines.rocksdb.engine import RocksDB
+from workloads.scales import DatabaseShape, Sizing
 from workloads.seeds import SeedLedger
-from workloads.steps import DatabaseShape, Sizing
 
 SHAPE = DatabaseShape(20_000)
 CACHE = 1 << 20

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from ground.errors import UsageError
+from tests.workloads.test_artifact import build
 from workloads.definitions import check_definition
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import own_definitions, read_cells
-from workloads.steps import DatabaseShape, Sizing, StepParameters
+from workloads.scales import DatabaseShape, Sizing
+from workloads.steps import StepParameters
 
 OWN = """
 about = "scans of 100"
@@ -37,7 +39,7 @@ def test_a_users_own_workload_runs_with_the_flags_of_the_one_it_is_like(tmp_path
     engine = RocksDB(own_definitions(str(path)))
     assert read_cells(str(path), engine, ()).steps == ["load", "longscan"]
     parameters = StepParameters(Sizing(DatabaseShape(1000), 1 << 20), tmp_path, 1, 1, 5, tmp_path / "r.csv")
-    own, like = (engine.command(Path("/bin/db_bench"), name, parameters) for name in ("longscan", "fwdrange"))
+    own, like = (engine.command(build(Path("/bin/db_bench")), name, parameters) for name in ("longscan", "fwdrange"))
     assert set(own) ^ set(like) == {"--seek_nexts=10", "--seek_nexts=100"}
     assert engine.configurations()["small_reads"].direct is True
     with pytest.raises(UsageError, match="step 'longscan' is not one of"):

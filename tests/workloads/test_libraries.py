@@ -18,7 +18,8 @@ from workloads.build import EngineBuild
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.libraries import Library, found_library
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape, Sizing, StepParameters
+from workloads.scales import DatabaseShape, Sizing
+from workloads.steps import StepParameters
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("db_bench")]
 
@@ -79,8 +80,8 @@ def test_a_function_that_is_not_there_is_missed_only_where_it_is_needed(older: P
     with pytest.raises(UsageError, match=r"has no MultiGet in its C interface, which multireadrandom needs: .*7\.3\.1"):
         known.refuse_lacking(build, "multireadrandom")
     known.refuse_lacking(build, "readrandom")
-    parameters = StepParameters(Sizing(DatabaseShape(1000), 8 << 20), tmp_path / "db", 1, 7, library=older)
-    load = known.command(build.path, "load", parameters)
+    parameters = StepParameters(Sizing(DatabaseShape(1000), 8 << 20), tmp_path / "db", 1, 7)
+    load = known.command(build, "load", parameters)
     assert load[2] == f"--library={older}"
     subprocess.run(load, check=True, capture_output=True)
     common = [str(build.path), "--engine=rocksdb", f"--library={older}", f"--db={tmp_path / 'db'}", "--num=1000"]
@@ -96,8 +97,8 @@ def test_a_function_that_is_not_there_is_missed_only_where_it_is_needed(older: P
 def test_a_database_for_all_releases_has_their_format(library: Path, tmp_path: Path) -> None:
     known = engine()
     shape = DatabaseShape(1000, tree=known.releases().tree)
-    parameters = StepParameters(Sizing(shape, 8 << 20), tmp_path / "db", 1, 7, library=library)
-    subprocess.run(known.command(known.find_binary(None), "load", parameters), check=True, capture_output=True)
+    parameters = StepParameters(Sizing(shape, 8 << 20), tmp_path / "db", 1, 7)
+    subprocess.run(known.command(inspected(library), "load", parameters), check=True, capture_output=True)
     (options,) = (tmp_path / "db").glob("OPTIONS-*")
     stated = options.read_text()
     assert "format_version=5" in stated and "checksum=kXXH3" in stated and "block_size=8192" in stated

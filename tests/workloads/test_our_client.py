@@ -20,7 +20,8 @@ from ground.system.binaries import built_binary
 from tests.until import until
 from workloads.our_client import result_of
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape, Sizing, StepParameters
+from workloads.scales import DatabaseShape, Sizing
+from workloads.steps import StepParameters
 
 ENGINES = ("rocksdb", "leveldb", "lmdb")
 KEYS = 10_007
@@ -307,9 +308,9 @@ def test_every_step_is_one_that_the_client_knows(engine: str, tmp_path: Path) ->
         own = step if known.step(step).creates else "db"
         parameters = StepParameters(
             Sizing(shape, 8 << 20), tmp_path / own, 1, 7, duration=1, report_file=tmp_path / "report.csv",
-            known_flags=build.flags, flags={"duration": 0, "reads": 53} if step in known.workloads() else {},
+            flags={"duration": 0, "reads": 53} if step in known.workloads() else {},
         )  # fmt: skip
-        done = subprocess.run(known.command(build.path, step, parameters), capture_output=True, text=True, check=False)
+        done = subprocess.run(known.command(build, step, parameters), capture_output=True, text=True, check=False)
         assert done.returncode == 0, (step, done.stderr)
         if step in known.workloads():
             result = known.parse_result(done.stdout, step)
@@ -343,7 +344,7 @@ def test_what_the_build_says_of_itself_is_of_the_engine_asked() -> None:
 
 
 def test_a_client_that_does_not_drive_an_engine_is_refused() -> None:
-    with pytest.raises(UsageError, match="CLIENT=db_bench does not drive LevelDB"):
+    with pytest.raises(UsageError, match="CLIENT=db_bench is not known to LevelDB"):
         engine_named("leveldb", client="db_bench")
     with pytest.raises(UsageError, match="names another client"):
         engine_named("rocksdb", client="ioflame").find_binary("/usr/bin/db_bench")

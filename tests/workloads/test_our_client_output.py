@@ -14,7 +14,8 @@ from workloads.engines.leveldb.engine import LevelDB
 from workloads.engines.lmdb.engine import LMDB
 from workloads.our_client import lines_of, result_of, totals_of
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape, Sizing, StepParameters
+from workloads.scales import DatabaseShape, Sizing
+from workloads.steps import StepParameters
 from workloads.tables import last_table
 
 LEVELDB = (DATA / "clients" / "leveldb.log").read_text(encoding="utf-8")

@@ -8,9 +8,11 @@ import pytest
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.writes import columns
+from tests.workloads.test_artifact import build
 from workloads.engine import LevelSize, Tree
 from workloads.engines.rocksdb.engine import RocksDB
-from workloads.steps import DatabaseShape, Sizing, StepParameters
+from workloads.scales import DatabaseShape, Sizing
+from workloads.steps import StepParameters
 
 # db_bench 7.8.3 --benchmarks=fillseq,waitforcompaction,levelstats ...
 LEVELS = """
@@ -34,6 +36,8 @@ RESULT = (
     "4.6 MB/s (91999 of 91999 found)\n"
 )
 
+BUILD = build(Path("/bin/db_bench"))
+
 
 def parameters(tmp_path: Path) -> StepParameters:
     return StepParameters(
@@ -45,7 +49,7 @@ def test_overwriting_a_tenth_makes_the_l0_files_that_start_an_automatic_compacti
     for keys in (800_000, 10_000_000, 100_000_000):
         shape = DatabaseShape(keys)
         argv = RocksDB().command(
-            Path("db_bench"),
+            BUILD,
             "overwritesome",
             StepParameters(Sizing(shape, 64 << 20), tmp_path, 1, 1, 0, tmp_path / "r.csv"),
         )
@@ -84,7 +88,7 @@ def test_a_configurations_flags_win_over_the_steps(tmp_path: Path) -> None:
     engine = RocksDB()
     buffered = engine.configurations()["iobuf"]
     assert (buffered.direct, engine.configurations()["iodir"].direct) == (False, True)
-    argv = engine.command(Path("/bin/db_bench"), "readrandom", replace(parameters(tmp_path), flags=buffered.flags))
+    argv = engine.command(BUILD, "readrandom", replace(parameters(tmp_path), flags=buffered.flags))
     assert "--use_direct_reads=false" in argv
     assert len([word for word in argv if word.startswith("--use_direct_reads=")]) == 1
     assert engine.configurations()["iodir_noalign"].block_align is False
@@ -184,7 +188,7 @@ def test_what_a_load_wrote_is_read_from_old_and_new_versions(form: dict[str, str
 
 
 def test_every_flag_of_a_workload_is_explicit_and_no_argument_is_stray(tmp_path: Path) -> None:
-    argv = RocksDB().command(Path("/usr/bin/db_bench"), "readrandom", parameters(tmp_path))
+    argv = RocksDB().command(BUILD, "readrandom", parameters(tmp_path))
     assert all(word.startswith("--") and "=" in word for word in argv[1:])
     assert not [word for word in argv if "{" in word]
     flags = dict(word[2:].split("=", 1) for word in argv[1:])
@@ -201,24 +205,24 @@ def test_every_flag_of_a_workload_is_explicit_and_no_argument_is_stray(tmp_path:
 @pytest.mark.needs("db_bench")
 def test_this_db_bench_knows_every_flag_of_every_step(tmp_path: Path) -> None:
     engine = RocksDB()
-    build = engine.inspect(engine.find_binary(None))
-    assert build.flags is not None and {"benchmarks", "num", "seed", "use_direct_reads"} <= build.flags
+    found = engine.inspect(engine.find_binary(None))
+    assert found.flags is not None and {"benchmarks", "num", "seed", "use_direct_reads"} <= found.flags
     for step in [*engine.steps(), *engine.workloads()]:
-        names = [word[2:].partition("=")[0] for word in engine.command(build.path, step, parameters(tmp_path))[1:]]
-        assert set(names) <= build.flags, step
+        names = [word[2:].partition("=")[0] for word in engine.command(found, step, parameters(tmp_path))[1:]]
+        assert set(names) <= found.flags, step
 
 
 def test_a_flag_that_a_version_lacks_is_left_out_only_where_that_changes_nothing(tmp_path: Path) -> None:
     engine = RocksDB()
-    argv = engine.command(Path("/bin/db_bench"), "readrandom3", parameters(tmp_path))
+    argv = engine.command(BUILD, "readrandom3", parameters(tmp_path))
     flags = frozenset(word[2:].partition("=")[0] for word in argv[1:])
-    older = replace(parameters(tmp_path), known_flags=flags - {"cache_low_pri_pool_ratio"})
-    without = engine.command(Path("/bin/db_bench"), "readrandom3", older)
+    older = replace(BUILD, flags=flags - {"cache_low_pri_pool_ratio"})
+    without = engine.command(older, "readrandom3", parameters(tmp_path))
     assert set(argv) - set(without) == {"--cache_low_pri_pool_ratio=0"}
     assert engine.left_out(flags - {"cache_low_pri_pool_ratio"}).keys() == {"cache_low_pri_pool_ratio"}
-    other = replace(parameters(tmp_path), known_flags=flags - {"optimize_filters_for_hits"})
+    other = replace(BUILD, flags=flags - {"optimize_filters_for_hits"})
     with pytest.raises(UsageError, match="does not know --optimize_filters_for_hits of step readrandom3") as caught:
-        engine.command(Path("/bin/db_bench"), "readrandom3", other)
+        engine.command(other, "readrandom3", parameters(tmp_path))
     assert caught.value.exit_code == 2
 
 

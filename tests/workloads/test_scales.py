@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.errors import HostError
-from workloads.scales import DATA_TO_CACHE, fit, scales
-from workloads.steps import Sizing
+from workloads.scales import DATA_TO_CACHE, Sizing, fit, scales
 
 
 def sizing_of(name: str, keys: int | None = None, cache: int | None = None, free: int = 1 << 50, **more: Any) -> Sizing:

@@ -9,7 +9,6 @@ import pytest
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.engines.rocksdb.statistics import (
     dumps,
-    histograms,
     in_windows,
     level_writes,
     stall_counts,
@@ -80,16 +79,6 @@ def test_stalls_are_counted_in_both_forms_and_what_is_in_another_is_not_counted_
     assert statistics(OLD_STALLS) == {"stalls": 8}
     assert statistics(NEW_STALLS) == {"stalls": 8}
     assert stall_counts("") == {}
-
-
-def test_histograms_are_told_apart_by_their_titles_whatever_their_order() -> None:
-    one = (
-        "Microseconds per {}:\nCount: {} Average: 2.5  StdDev: 1\nMin: 0  Median: 2  Max: 77\n"
-        "Percentiles: P50: {} P99.9: 9\n"
-    )
-    found = histograms(one.format("seek", 30, 8.5) + "\n" + one.format("read", 830, 2.25))
-    assert found["read"] == {"count": 830, "average": 2.5, "pmax": 77, "p50": 2.25, "p99_9": 9}
-    assert found["seek"]["p50"] == 8.5
 
 
 def test_a_log_has_a_dump_a_second_with_what_was_counted_until_then() -> None:

@@ -62,7 +62,7 @@ def test_every_regular_file_below_is_there_once(tmp_path: Path) -> None:
     assert told(Toy().stored_files(tmp_path / "db")) == {
         "b.toy": ("data", None, ""), "deep/a.toy": ("data", None, ""), "link/c.toy": ("data", None, ""),
     }  # fmt: skip
-    with pytest.raises(UsageError, match="is no directory"):
+    with pytest.raises(UsageError, match="is not a directory"):
         files_below(tmp_path / "db/b.toy", {})
 
 

@@ -39,8 +39,8 @@
     button.addEventListener("click", () => {
       const published = button.getAttribute("aria-pressed") !== "true";
       button.setAttribute("aria-pressed", String(published));
-      const rows = [...by(button.closest("figure"), "tbody").querySelectorAll("tr[data-place]")];
-      const place = (row) => Number(row.dataset.place);
+      const rows = [...by(button.closest("figure"), "tbody").querySelectorAll("tr:has(.pick)")];
+      const place = (row) => Number(by(row, ".pick").dataset.owner);
       const share = (row) => Number(by(row, ".share span").textContent);
       const other = Math.max(...rows.map(place)); // the last in both orders
       const byShare = (a, b) => (place(a) === other) - (place(b) === other) || share(b) - share(a);

@@ -11,9 +11,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from ground.results.cells import Value
+from viz.cell_tables import cells_table
 from viz.experiment_view import ExperimentView
-from viz.figures import number_text
 from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import absent, banner, part, plot_figure, render, section_markup, table, table_markup
@@ -80,20 +79,7 @@ def _holds(view: ExperimentView) -> Markup:
 
 # ---- table and charts ----------------------------------------------------------------------------------------------
 def _table(view: ExperimentView) -> Markup:
-    told = [h.name for h in view.headings if any(h.name in figures for figures in view.published.values())]
-    spread = any(value is not None and value.low is not None for row in view.values.values() for value in row.values())
-    heads = ["cell", *(h.name for h in view.headings), "runs", *(f"{name}, published" for name in told)]
-    rows: list[list[str]] = []
-    for cell, values in view.values.items():
-        runs = max((value.runs for value in values.values() if value is not None), default=0)
-        published = view.published.get(cell, {})
-        shown = [number_text(None if (v := values[h.name]) is None else v.median, h.digits) for h in view.headings]
-        rows.append([_linked(view, cell), *shown, str(runs), *(number_text(published.get(name), 3) for name in told)])
-        if spread:
-            ends = [_ends(values[h.name], h.digits) for h in view.headings]
-            rows.append(["", *ends, "", *("" for _ in told)])
-    words = "; ".join(f"{h.name}: {h.about}" for h in view.headings)
-    return table("Every cell", heads, rows, "numbers", f"{words}. {view.spread.about if spread else ''}".strip())
+    return table_markup(cells_table(view), lambda cell: _linked(view, cell))
 
 
 def _linked(view: ExperimentView, cell: str) -> str:
@@ -108,12 +94,6 @@ def _linked(view: ExperimentView, cell: str) -> str:
 
 def _link(words: str, path: str) -> Markup:
     return element("a", words, href=quote(path))
-
-
-def _ends(value: Value | None, digits: int) -> str:
-    if value is None or value.low is None or value.high is None:
-        return ""
-    return f"{number_text(value.low, digits)} \u2013 {number_text(value.high, digits)}"
 
 
 def _charts(view: ExperimentView) -> Markup:

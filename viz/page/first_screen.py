@@ -19,7 +19,7 @@ from ground.results.off_cpu import WallClock
 from ground.results.record import RunRecord
 from ground.results.states import STATES
 from ground.system.host import describe_host
-from viz.figures import FIRST, engine_words, other_words, watching_words, where_it_goes
+from viz.figures import engine_words, other_words, watching_words, where_it_goes
 from viz.page.rendering import render
 from viz.page.run_view import RunView
 from viz.page.trust import verdict
@@ -58,7 +58,7 @@ def first_screen(view: RunView, index: int, hues: Sequence[int], places: Mapping
     bars = [bar for bar in (_cpu(view, hues), _latency(view)) if bar is not None]
     return render(
         "first_screen.html", verdict=verdict(view, f"trust-{index}"), findings=view.findings[:_FOUND], places=places,
-        more=len(view.findings) - _FOUND, found=f"found-{index}", tiles=tiles(record, FIRST),
+        more=len(view.findings) - _FOUND, found=f"found-{index}", tiles=tiles(record),
         facts=[fact for fact in facts if fact], bars=[(bar, stacked_bar(bar.parts), _rows(bar)) for bar in bars],
         watching=watching_words(record.costs) if record.costs else "", name=view.name,
     )  # fmt: skip
@@ -69,12 +69,12 @@ def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
     are not counted."""
     if view.owner is None or not view.owner.rows or not view.owner.total_weight:
         return None
-    us, cores = view.cpu[0], view.record.metrics.get("cores")
+    us, cores = view.us_per_query, view.record.metrics.get("cores")
     whole, unit = (us, "us") if us is not None else (cores, "cores") if cores is not None else (100.0, "%")
     *named, other = enumerate(view.owner.rows)
     ordered = [*sorted(named, key=lambda entry: -entry[1].weight), other]
     parts = [
-        BarPart(row.label or "not in any category", row.name, hues[place], _cost(row, us, whole))
+        BarPart(row.label or "not in any category", row.name, hues[place], _cost(row, whole))
         for place, row in ordered
         if row.weight
     ]
@@ -82,9 +82,9 @@ def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
     return _Bar(where_it_goes(view.record) + total, _joined(parts), unit, other_words(view.owner))
 
 
-def _cost(row: Category, us: float | None, whole: float) -> float:
-    """us: of a query, None where none was counted; whole: of what the row is a share then"""
-    return row.us_per_query if us is not None and row.us_per_query is not None else whole * row.share / 100
+def _cost(row: Category, whole: float) -> float:
+    """whole: of what the row is a share where queries are not counted, cores or 100 %"""
+    return row.us_per_query if row.us_per_query is not None else whole * row.share / 100
 
 
 def _latency(view: RunView) -> _Bar | None:
@@ -107,7 +107,7 @@ def _as_it_ran(bar: _Bar, record: RunRecord, kind: str) -> _Bar:
     if not ran.is_disturbed:
         return bar
     plain = f" In the plain windows a query took {_figure(latency)} us (rx.lat)." if latency else ""
-    return bar._replace(note=f"{bar.note}.{ran.words}{plain}".lstrip(". "))
+    return bar._replace(note=f"{bar.note}.{ran.words}{plain}".strip(". "))
 
 
 def _by_stage(ladder: Ladder) -> _Bar:

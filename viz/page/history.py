@@ -14,20 +14,19 @@ from functools import partial
 from markupsafe import Markup
 
 from ground.results.differences import MARKS, Outcome
-from ground.results.history import Category, Feature, Fit, History, Series
+from ground.results.history import Category, Fit, History, Series
 from ground.text.units import format_figure
 from viz.breakdowns import parts_in_order
 from viz.flame.palette import hue_places
 from viz.page.document import page
-from viz.page.rendering import absent, banner, part, plot_figure, render, table
+from viz.page.rendering import absent, banner, part, plot_figure, render, section_markup, table_markup
 from viz.svg.elements import element
 from viz.svg.history import VersionDot, category_bars, history_plot
+from viz.tables.history import costs_of, noise_table, notes_of, steps_table
 
 _KIND = {Outcome.REGRESSED: "warn", Outcome.IMPROVED: "note"}
 # What matters, drawn as a band around the first level.
 _BAND = 0.02
-# Of tests that are no longer measured, and of labels that are left out.
-_NAMED = 8
 
 
 def render_history(history: History, name: str) -> str:
@@ -47,7 +46,7 @@ def render_history(history: History, name: str) -> str:
     kind, sentence = _verdict(told, len(found) - told)
     content = render(
         "compare.html", label="history", verdict=sentence + _largest(history), kind=kind, bars=[],
-        notes=_notes(history), sections=made,
+        notes=notes_of(history), sections=made,
         about=f"{len(history.versions)} versions, {len(tests)} tests, {len(hosts)} hosts",
     )  # fmt: skip
     return page(f"history of {name}", content, ("history.js",))
@@ -68,24 +67,6 @@ def _largest(history: History) -> str:
     one, step = largest
     between = f"{one.labels[step.at - 1]} to {one.labels[step.at]}"
     return f". The largest: {one.metric} of {one.test} on {one.host} {100 * (step.ratio - 1):+.1f} %, {between}"
-
-
-def _notes(history: History) -> list[str]:
-    """What the newest version says nothing of, and what is left out."""
-    by_last: dict[str, list[str]] = {}
-    for (test, host), label in history.ended().items():
-        by_last.setdefault(label, []).append(f"{test} on {host}")
-    notes = []
-    for label in (label for label in history.versions if label in by_last):
-        notes.append(f"Not measured after {label}: {_some(by_last[label])}.")
-    if history.left_out:
-        notes.append(f"Left out, as no versions: {_some(history.left_out)}. --label PATTERN includes them.")
-    return notes
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 # ---- tests by versions ---------------------------------------------------------------------------------------------
@@ -121,39 +102,9 @@ def _cell(series: Series, at: int) -> dict[str, str]:
 
 # ---- steps ---------------------------------------------------------------------------------------------------------
 def _steps(history: History) -> Markup:
-    rows = []
-    for series in history.series:
-        for one in series.fit.features:
-            before, here = series.labels[one.at - 1], series.labels[one.at]
-            away = "" if one.went_away is None else f"recovered in {series.labels[one.went_away]}"
-            kind = "candidate: no repeats" if one.candidate else "worse" if series.worse(one) else "better"
-            size = [f"{100 * (value - 1):+.1f}" for value in (one.ratio, one.low, one.high)]
-            rows.append(
-                [f"{series.test}, {series.host}", series.metric, f"{before} to {here}", f"{size[0]} %",
-                 f"[{size[1]}, {size[2]}]", "; ".join(filter(None, [kind, away, _with_it(history, series, one)]))]
-            )  # fmt: skip
-    if not rows:
+    if history.largest_step() is None:
         return banner("ok", "No step: no figure left its level by more than chance would give in 5 of 100 series.")
-    heads = ("test", "figure", "between", "change", "95 %", "")
-    legend = (
-        "A step is between the last version of one level and the first of the next. Its interval is that of the levels "
-        "on either side, and is a little too narrow, because the place was chosen by the same runs."
-    )
-    return table("Steps", heads, rows, "numbers noted", legend)
-
-
-def _with_it(history: History, series: Series, step: Feature) -> str:
-    """Categories whose cost changed most between the version before the step and that of it."""
-    before, here = series.labels[step.at - 1], series.labels[step.at]
-    costs = _costs(history, series.test, series.host)
-    if before not in costs or here not in costs:
-        return ""
-    changes = {
-        name: costs[here].get(name, 0.0) - costs[before].get(name, 0.0)
-        for name in costs[here].keys() | costs[before].keys()
-    }
-    largest = sorted(changes.items(), key=lambda one: -abs(one[1]))[:3]
-    return "CPU: " + ", ".join(f"{name} {us:+.2f} us" for name, us in largest if abs(us) >= 0.005)
+    return table_markup(steps_table(history))
 
 
 # ---- plots ---------------------------------------------------------------------------------------------------------
@@ -183,18 +134,10 @@ def _scatter(fit: Fit) -> str:
     return f"Standard deviation of a run, of {of}: {100 * fit.sd:.2g} %."
 
 
-def _costs(history: History, test: str, host: str) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for one in history.categories:
-        if (one.test, one.host) == (test, host):
-            found.setdefault(one.label, {})[one.category] = one.us
-    return found
-
-
 def _bars(history: History) -> Markup:
     parts = []
     for test, host in dict.fromkeys((one.test, one.host) for one in history.categories):
-        costs = _costs(history, test, host)
+        costs = costs_of(history, test, host)
         bars = [(label, costs[label]) for label in history.versions if label in costs]
         names = parts_in_order(of for _, of in bars)
         words = f"CPU us per query of {test} on {host}, by category"
@@ -204,19 +147,7 @@ def _bars(history: History) -> Markup:
 
 
 def _noise(history: History) -> Markup:
-    rows = [
-        [one.host, one.day, f"{one.runs}", f"{one.qps_sd:.2f} %", f"{one.cpu_sd:.2f} %",
-         *(f"{value:+.2f} %" if value is not None else "-" for value in (one.twin_mean, one.twin_sd))]
-        for one in history.noise
-    ]  # fmt: skip
-    heads = ("host", "day", "runs", "QPS by window", "CPU per query by window", "twin: mean", "twin: by block")
-    legend = (
-        "Standard deviations of windows of one process, and how a second process of the base differs from it, block by "
-        "block: a host on which nothing differs has a mean of 0."
-    )
-    return (
-        table("Noise", heads, rows, "numbers", legend) if rows else absent("No run of the store has two plain windows.")
-    )
+    return section_markup([noise_table(history)]) or absent("No run of the store has two plain windows.")
 
 
 # ---- two versions --------------------------------------------------------------------------------------------------

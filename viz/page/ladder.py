@@ -16,6 +16,7 @@ from viz.svg.axes import us
 from viz.svg.elements import element
 from viz.svg.histogram import Named
 from viz.svg.ladder import KINDS, LadderRow, kind_of, ladder_plot
+from viz.table import Table
 from viz.tables.ladder import inside_ns, ladder_section, stages_table
 
 _KINDS = [(hue, f"{name}: {about}") for name, (hue, about) in KINDS.items()]
@@ -46,7 +47,7 @@ def ladder_panel(ladder: Ladder, rx_lat_us: float | None) -> Markup:
         + render("ladder.html", gap=_gap(ladder))
         + table_markup(stages, _pick)
         + histograms("Latency of a stage", _series(ladder), "queries", "stage.svg", words)
-        + section_markup([block for block in section if block != stages])
+        + section_markup([block for block in section if not (isinstance(block, Table) and block.name == stages.name)])
     )
 
 

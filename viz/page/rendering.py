@@ -54,10 +54,20 @@ def compile_templates() -> None:
 
 
 def table(
-    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "numbers", legend: str = ""
+    caption: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    kind: str = "numbers",
+    legend: str = "",
+    saved: str = "",
+    published: bool = False,
 ) -> Markup:
-    """A figure with a table; the first cell of a row heads it. kind: classes of page.css"""
-    return render("table.html", caption=caption, heads=heads, rows=rows, kind=kind, legend=legend)
+    """A figure with a table; the first cell of a row heads it. kind: classes of page.css; saved: the name of its SVG
+    file; published: with a button that sorts rows that can be picked as the rules have them"""
+    return render(
+        "table.html", caption=caption, heads=heads, rows=rows, kind=kind, legend=legend, saved=saved,
+        published=published,
+    )  # fmt: skip
 
 
 def section_markup(section: Section) -> Markup:
@@ -71,8 +81,10 @@ def section_markup(section: Section) -> Markup:
     return Markup("").join(parts)
 
 
-def table_markup(shown: Table[Any], first: Callable[[str], str] | None = None) -> Markup:
-    """first: what makes the first cell of a row from its text"""
+def table_markup(
+    shown: Table[Any], first: Callable[[str], str] | None = None, saved: str = "", published: bool = False
+) -> Markup:
+    """first: what makes the first cell of a row from its text; saved, published: as `table` has them"""
     heads, *rows = shown.cells("page")
     forms = [column.form for column in shown.shown("page")]
     kind = "words" if all(form.left for form in forms) else "numbers"
@@ -85,7 +97,7 @@ def table_markup(shown: Table[Any], first: Callable[[str], str] | None = None) -
     words = " ".join(filter(None, [shown.left_out("page"), shown.legend, shown.more]))
     if first is not None:
         rows = [[first(row[0]), *row[1:]] for row in rows]
-    return table(shown.title, heads, rows, kind, words)
+    return table(shown.title, heads, rows, kind, words, saved, published)
 
 
 def plot_figure(

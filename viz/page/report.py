@@ -29,8 +29,7 @@ from viz.page.trust import trust
 from viz.page.waits import waits
 from viz.page.what_ran import what_ran
 from viz.printable import printable
-from viz.tables.event_group import group_section
-from viz.tables.jobs import jobs_section
+from viz.tables.roles import role_parts_section
 from viz.tables.windows import windows_section
 from viz.weights import scaled_weight
 
@@ -83,8 +82,9 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         *_found(view, places),
         (
             where_it_goes(record), "categories with intervals, and what ran at the bottom of the stacks", "where",
-            lambda: owner(view, hues) + section_markup(group_section(view.group) if view.group else [])
-            + operations(view) + leaf(view) + matrix(view) + further(view),
+            lambda: owner(view, hues) + section_markup(view.sections.get("events", ()))
+            + operations(view) + leaf(view) + matrix(view) + further(view)
+            + section_markup(role_parts_section(view.role_parts)),
         ),
         (
             "Where the rest of the time goes", "latency by stage, the device, waits, locks", "waits",
@@ -93,7 +93,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         (
             "Over time", "second by second, and each window", "time",
             lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns, view.jobs, view.writes)
-            + section_markup([*(jobs_section(view.job_costs) if view.job_costs else ()), *windows_section(record)]),
+            + section_markup([*view.sections.get("jobs", ()), *windows_section(record)]),
         ),
         ("What ran", "build, database, host, how it was recorded, all figures", "what", lambda: what_ran(view)),
         ("Can it be trusted?", "every check", "trust", lambda: trust(view)),
@@ -105,7 +105,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
 
 
 def _found(view: RunView, places: Mapping[str, str]) -> list[tuple[str, str, str, Callable[[], Markup]]]:
-    """What the run shows, in words; no section where nothing is worth a sentence."""
+    """What the run shows, in words; no section where there is no finding."""
     make = partial(render, "found.html", findings=view.findings, places=places)
     return [("What was found", "each finding, what changes it, how sure", "found", make)] if view.findings else []
 
@@ -115,7 +115,7 @@ def _profile(view: RunView) -> dict[str, Any] | None:
     if not weighs(view.stacks):
         return None
     return flame_data(
-        view.stacks, view.title, view.record.profile.unit if view.record.profile else "", view.cpu[0],
+        view.stacks, view.title, view.record.profile.unit if view.record.profile else "", view.us_per_query,
         [(printable(row.name), printable(row.label)) for row in view.owner.rows] if view.owner else [],
         view.leaf_of or None, [(row.name, row.label) for row in view.leaf.rows] if view.leaf else [],
         name=printable(view.name), every=view.record.target is None,

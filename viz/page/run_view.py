@@ -8,17 +8,15 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
-from ground.results.categories import Categories, Operation
-from ground.results.event_group import EventGroup
+from ground.results.categories import Categories
 from ground.results.findings import Finding
 from ground.results.frame_differences import FrameDifferences
-from ground.results.job_costs import JobCosts
 from ground.results.jobs import RunJobs
-from ground.results.metrics import cpu_profiled
 from ground.results.off_cpu import OffStack
 from ground.results.record import RunRecord, Window
 from viz.flame.stacks import Stack
 from viz.printable import printable
+from viz.table import Section
 
 _T = TypeVar("_T")
 
@@ -101,15 +99,16 @@ class RunView:
     stacks:   with their category of it, and with threads and objects where known
     leaf_of:  the leaf category of each stack, empty without a leaf view
     further:  the other views of the engine's rules, by name
-    operations: the CPU by kind of operation, where the rules have kinds
-    group:    the events that were read with each sample, by category
+    sections: of the parts of the run, by name
     rates:    queries of each second, by the engine's report
     series:   the counters second by second
     notes:    what could not be shown, and why
     findings: what the run shows, the dearest first
     observed: what the instruments beside perf left
     writes:   operations of each second of a writer beside the queries
-    jobs:     in the background, as the engine's log has them; job_costs: what they cost
+    jobs:     in the background, as the engine's log has them
+    role_parts: what each role that writes does, by the view of writes
+    us_per_query: CPU us that the stacks of the profile are a part of; None where it was not measured
     frames:   against those of the base, where there is one and both may be compared
     """
 
@@ -124,20 +123,15 @@ class RunView:
     notes: list[str] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     further: Mapping[str, Categories] = field(default_factory=dict)
-    operations: Sequence[Operation] = ()
-    group: EventGroup | None = None
+    sections: Mapping[str, Section] = field(default_factory=dict)
     observed: Observed = field(default_factory=Observed)
     writes: list[int] = field(default_factory=list)
     jobs: RunJobs | None = None
-    job_costs: JobCosts | None = None
+    role_parts: Mapping[str, Categories] = field(default_factory=dict)
+    us_per_query: float | None = None
     frames: FrameDifferences | None = None
 
     @property
     def title(self) -> str:
         record = self.record
         return f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}, {record.build}"
-
-    @property
-    def cpu(self) -> tuple[float | None, float | None]:
-        """CPU us per query and per storage read that the weights are a part of."""
-        return cpu_profiled(self.record)

@@ -42,7 +42,8 @@ def tail_panel(tail: Tail, frames: FrameDifferences | None = None) -> Markup:
         compared = element("h3", "Where slow queries wait and run, against median ones") + frames_graph(
             frames, "us a query"
         )
-    return drawn + _strip(tail) + section_markup(tail_section(tail)) + compared
+    section = [block for block in tail_section(tail) if block != first_sentence(tail)]
+    return drawn + _strip(tail) + section_markup(section) + compared
 
 
 def _bar(rows: Sequence[TailRow], hues: Sequence[int], us: Sequence[float]) -> Markup:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from markupsafe import Markup
 
 from ground.results.metrics import METRICS
 from ground.results.record import RunRecord
 from ground.system.host import describe_host
-from viz.figures import HEADLINE, engine_words, interval_text
-from viz.page.rendering import render
+from viz.figures import FIRST, HEADLINE, engine_words, interval_text
+from viz.page.rendering import render, section_markup
 from viz.page.run_view import RunView
+from viz.tables.windows import figures_table
 from viz.weights import scaled_weight
 
 
@@ -38,12 +37,11 @@ def what_ran(view: RunView) -> Markup:
             )
         )
         facts += [("", reason) for reason in profile.why]
-    shown = tiles(record)
-    return render("what_ran.html", facts=facts, tiles=shown, scattered=any(tile["interval"] for tile in shown))
+    return render("what_ran.html", facts=facts) + section_markup([figures_table(record)])
 
 
-def tiles(record: RunRecord, names: Sequence[str] = ()) -> list[dict[str, str]]:
-    """The headline figures of a run with what each is. names: of those that are wanted; all without"""
+def tiles(record: RunRecord) -> list[dict[str, str]]:
+    """The figures of a run that are read first, with what each is."""
     metrics, intervals = record.metrics, record.intervals
     return [
         {
@@ -54,5 +52,5 @@ def tiles(record: RunRecord, names: Sequence[str] = ()) -> list[dict[str, str]]:
             "about": METRICS[name].legend,
         }
         for name, form in HEADLINE
-        if name in metrics and (not names or name in names)
+        if name in metrics and name in FIRST
     ]

@@ -17,9 +17,9 @@ _HUES = 16
 
 def writes_panel(ladder: WriteLadder, causes: Sequence[StallCause] = ()) -> Markup:
     """Bars and tables. causes: of stalls, where the engine's log was read"""
-    section = section_markup(writes_section(ladder, causes))
+    section = writes_section(ladder, causes)
     if not ladder.finished:
-        return section
+        return section_markup(section)
     groups = write_groups(ladder)
     rows = write_rows(groups)
     # The wait in the queue is drawn by its parts.
@@ -38,4 +38,6 @@ def writes_panel(ladder: WriteLadder, causes: Sequence[StallCause] = ()) -> Mark
         if len(groups) == 1 or group is not groups[-1]
     ]
     entries = [(hue, row.label) for hue, row in zip(hues, drawn, strict=True)]
-    return render("budget_bars.html", sentence=first_sentence(ladder), notes=[], bars=bars, hues=entries) + section
+    sentence = first_sentence(ladder)
+    bar = render("budget_bars.html", sentence=sentence, notes=[], bars=bars, hues=entries)
+    return bar + section_markup([block for block in section if block != sentence])

@@ -24,7 +24,7 @@ def decisions_table(
         Column("", "ratio", fixed(3), lambda row: row[1].difference and row[1].difference.ratio, on="page"),
         Column("", "interval", fixed(3), lambda row: _interval(row[1]), on="page"),
         Column("", "change", WORDS, lambda row: _change(row[1]), on="screen"),
-        Column("", "verdict", ABOUT, lambda row: row[1].told),
+        Column("", "verdict", ABOUT, lambda row: row[1].in_words),
     ]
     return Table("", title, columns, list(decisions.items()), more=more)
 

@@ -20,8 +20,12 @@ _TWO = 2
 
 @dataclass(frozen=True)
 class Block:
-    """A table: rows by label, of each arm's figure, None where it has none. stacks: its rows add up to a whole"""
+    """A table: rows by label, of each arm's figure, None where it has none. head: what a row is
 
+    stacks: its rows add up to a whole
+    """
+
+    head: str
     title: str
     rows: Mapping[str, Sequence[float | None]]
     stacks: bool = False
@@ -73,7 +77,7 @@ class CountView:
 
     def block(self, block: Block, title: str) -> Table[Sequence[str]]:
         """The rows that have counts, of two arms with the change."""
-        heads = ["", *self.arms, *(["change"] if len(self.arms) == _TWO else [])]
+        heads = [block.head, *self.arms, *(["change"] if len(self.arms) == _TWO else [])]
         rows = [[label, *map(figure, cells), *change(cells)] for label, cells in block.counted.items()]
         return of_cells(title, heads, rows)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ground.results.histogram import Histogram
 from ground.results.io_latency import IoKind, IoLatency
-from viz.table import BYTES, COUNT, US, WORDS, Column, Section, Table, histogram_columns
+from viz.table import BYTES, COUNT, MS, US, WORDS, Column, Section, Table, histogram_columns
 
 _KINDS = 12
 
@@ -31,6 +31,7 @@ def io_latency_section(latency: IoLatency) -> Section:
         Column("owner", "owner", WORDS, lambda row: row.owner),
         Column("stage", "stage", WORDS, lambda row: row.stage),
         *histogram_columns(lambda row: row.histogram, 99.99),
+        Column("", "sum, ms", MS, lambda row: row.histogram.sum_ns, on="page"),
     ]
     kinds = [
         Column[IoKind]("", "operation", WORDS, lambda kind: kind.operation),

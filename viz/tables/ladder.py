@@ -89,7 +89,7 @@ def _columns(head: str, whole: Rung, abouts: Mapping[str, str]) -> list[Column[R
     return [
         Column[Rung]("name", head, WORDS, lambda rung: rung.name),
         *histogram_columns(lambda rung: rung.histogram, count=None),
-        tsv_only("own_ns", lambda rung: rung.own_ns),
+        tsv_only("own_ns"),
         Column("", "share, %", PERCENT, lambda rung: 100 * share(rung)),
         Column("", "", BAR, share, on="screen"),
         Column("about", "what it is", ABOUT, lambda rung: abouts.get(rung.name)),
@@ -115,12 +115,12 @@ def _classes(ladder: Ladder) -> Table[Rung]:
     columns = [
         Column[Rung]("name", "followed", WORDS, lambda rung: rung.name),
         *histogram_columns(lambda rung: rung.histogram, count="queries"),
-        tsv_only("own_ns", lambda rung: rung.own_ns),
+        tsv_only("own_ns"),
         Column("about", "query type", ABOUT, lambda rung: CLASSES.get(rung.name)),
     ]
     legend = f"Of {ladder.queries:,} queries of {ladder.threads} thread{'s' * (ladder.threads != 1)}"
     if ladder.incomplete:
-        legend += f"; {ladder.incomplete:,} followed ones were cut off by the window's edge"
+        legend += f"; cut off by the window's edge: {ladder.incomplete:,} followed"
     title = "What followed queries turned out to be, us"
     return Table("classes", title, columns, ladder.classes, (), f"{legend}.", where=lambda rung: rung.count > 0)
 

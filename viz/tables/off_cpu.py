@@ -80,17 +80,17 @@ def off_cpu_section(off: OffCpu) -> Section:
     states, working, idle = states_of_working(off)
     elapsed = sum(thread.life_ns for thread in working) or 1
     rows = [StateTime(_ON_CPU, sum(thread.ran_ns for thread in working), None), *states]
+    about = {_ON_CPU: "switch-in to switch-out", **STATES}
     columns = [
         Column[StateTime]("", "state", WORDS, lambda row: row.state),
         Column("", "ms", MS, lambda row: row.ns),
         Column("", "% of time", PERCENT_2, lambda row: 100 * row.ns / elapsed),
         Column("", "n", COUNT, lambda row: row.count),
         Column("", "mean, us", fixed(1), lambda row: row.ns / row.count / 1e3 if row.count else None),
-        Column("", "what it is", ABOUT, lambda row: STATES.get(row.state, "switch-in to switch-out"), on="page"),
+        Column("", "what it is", ABOUT, lambda row: about.get(row.state), on="page"),
     ]
-    seconds = off.seconds
     section: list[Block] = [
-        f"Where the threads wait (off-CPU; {len(working)} thread{'s' * (len(working) != 1)}, {seconds:.1f} s)",
+        f"Where the threads wait (off-CPU; {len(working)} thread{'s' * (len(working) != 1)}, {off.seconds:.1f} s)",
         *([left_out(len(idle), sum(thread.life_ns for thread in idle))] if idle else []),
         Records("states", [{"state": name, "ns": of.ns, "count": of.count} for name, of in off.states.items()]),
         Records("threads", list(_threads(off))),

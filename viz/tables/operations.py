@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ground.results.categories import Operation
-from ground.text.tsv import Row
-from viz.owner_table import owner_table
-from viz.printable import printable
-from viz.table import ABOUT, COUNT, PERCENT_2, WORDS, Block, Column, Records, Section, Table, fixed, tsv_only
+from viz.table import ABOUT, COUNT, PERCENT_2, WORDS, Block, Column, Section, Table, fixed, tsv_only
+from viz.tables.categories import categories_table
 
 
-def operations_section(operations: Sequence[Operation], width: int = 100, unicode: bool = True) -> Section:
+def operations_section(operations: Sequence[Operation]) -> Section:
     columns = [
         Column[Operation]("operation", "operation", WORDS, lambda one: one.name),
         Column("share_percent", "% of CPU", PERCENT_2, lambda one: one.share),
         tsv_only("share_low_percent", lambda one: one.interval.low if one.interval else None),
         tsv_only("share_high_percent", lambda one: one.interval.high if one.interval else None),
         Column("", "95 %", fixed(1), lambda one: _ends(one, 1.0, 1)),
-        tsv_only("samples", lambda one: one.samples),
+        tsv_only("samples"),
         Column("cores", "cores", fixed(3), lambda one: one.cores),
         Column("per_second", "a second", COUNT, lambda one: one.per_second),
         Column("us", "us each", fixed(2), lambda one: one.us),
@@ -37,7 +35,7 @@ def operations_section(operations: Sequence[Operation], width: int = 100, unicod
     )
     table = Table("operations", "CPU by kind of operation (perf window)", columns, operations, legend=legend,
                   where=lambda one: bool(one.share or one.per_second))  # fmt: skip
-    return [table, *_of_kinds(operations, width, unicode)]
+    return [table, *_of_kinds(operations)]
 
 
 def _ends(one: Operation, scale: float | None, digits: int) -> str | None:
@@ -46,18 +44,10 @@ def _ends(one: Operation, scale: float | None, digits: int) -> str | None:
     return f"{one.interval.low * scale:.{digits}f}..{one.interval.high * scale:.{digits}f}"
 
 
-def _of_kinds(operations: Sequence[Operation], width: int, unicode: bool) -> Iterator[Block]:
+def _of_kinds(operations: Sequence[Operation]) -> Iterator[Block]:
     """Where the CPU of each kind goes that is counted."""
     for one in operations:
-        if one.categories is None:
-            continue
-        rows: list[Row] = [
-            {"category": row.name, "weight": row.weight, "share_percent": row.share, "samples": row.samples,
-             "us": row.us_per_query, "about": row.label}
-            for row in one.categories.rows
-        ]  # fmt: skip
-        yield Records(f"operations_{one.name}", rows)
-        if one.categories.total_weight:
-            title = f"\nWhere the CPU of one {printable(one.name)} goes ({one.categories.view} view of its stacks)\n"
-            shown = [row for row in one.categories.rows if row.weight]
-            yield title + owner_table(shown, unit="its CPU", width=width, legend=False, unicode=unicode).rstrip()
+        if one.categories is not None:
+            weighs, view = one.categories.total_weight, one.categories.view
+            title = f"Where the CPU of one {one.name} goes ({view} view of its stacks)" if weighs else ""
+            yield categories_table(one.categories, "its CPU", title, f"operations_{one.name}", about=None)

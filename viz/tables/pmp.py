@@ -161,7 +161,7 @@ def _sites(name: str, title: str, sites: Sequence[LockSite], total: int) -> Tabl
         Column("category", "owner", WORDS, lambda site: site.category),
     ]
     if not any(site.kind for site in sites):
-        kind = [tsv_only("kind", lambda site: site.kind), tsv_only("category", lambda site: site.category)]
+        kind = [tsv_only("kind"), tsv_only("category")]
     columns = [
         Column[LockSite]("place", "place", _FRAME, lambda site: site.place),
         *kind,

@@ -184,7 +184,7 @@ def _sums_columns(
         Column("", "requests", COUNT, lambda one: one.requests),
         Column("", "%", PERCENT, lambda one: 100 * one.requests / total),
         Column("", "size", BYTES, lambda one: one.bytes),
-        Column("", "mean us", fixed(1), lambda one: one.mean_us),
+        Column("", "us at the device", fixed(1), lambda one: one.mean_us),
         *(further if about else []),
     ]
 
@@ -203,18 +203,18 @@ def _files(attribution: RequestAttribution) -> Table[FileRow]:
     columns = [
         Column[FileRow]("", "file", _PATH, lambda row: row.name or "(name not known)"),
         tsv_only("file", lambda row: row.name),
-        tsv_only("title", lambda row: row.title),
-        tsv_only("owner", lambda row: row.owner),
-        tsv_only("kind", lambda row: row.kind),
-        tsv_only("level", lambda row: row.level),
-        tsv_only("column_family", lambda row: row.column_family),
-        tsv_only("moved_from", lambda row: row.moved_from),
+        tsv_only("title"),
+        tsv_only("owner"),
+        tsv_only("kind"),
+        tsv_only("level"),
+        tsv_only("column_family"),
+        tsv_only("moved_from"),
         Column("reads", "reads", COUNT, lambda row: row.reads),
         Column("read_bytes", "read", BYTES, lambda row: row.read_bytes),
-        tsv_only("read_device_ns", lambda row: row.read_device_ns),
+        tsv_only("read_device_ns"),
         Column("writes", "writes", COUNT, lambda row: row.writes),
         Column("write_bytes", "written", BYTES, lambda row: row.write_bytes),
-        tsv_only("write_device_ns", lambda row: row.write_device_ns),
+        tsv_only("write_device_ns"),
         Column("", "of", ABOUT, _of_file),
     ]
     left, requests = attribution.files_left_out

@@ -173,7 +173,7 @@ def _gap(of: Callable[[_R], Interval | None], unit: str = "") -> list[Column[_R]
 def _budget(tail: Tail) -> Table[TailRow]:
     columns = [
         Column[TailRow]("row", "us a query", WORDS, lambda row: row.name),
-        tsv_only("kind", lambda row: row.kind),
+        tsv_only("kind"),
         Column("slow_us", "slow", _US, lambda row: row.tail_us),
         Column("median_us", "median", _US, lambda row: row.median_us),
         *_gap(lambda row: row.gap, "_us"),
@@ -195,13 +195,13 @@ def _mix(tail: Tail) -> Table[MixRow]:
     told_by, alike = tail.mixed_by
     share = Form(percent_of)
     columns = [
-        tsv_only("reads", lambda row: row.reads),
+        tsv_only("reads"),
         Column[MixRow]("", told_by, WORDS, lambda row: row.name),
         Column("tail_share", "of the slow", share, lambda row: row.tail_share),
         Column("median_share", "of the median", share, lambda row: row.median_share),
         Column("tail_us", "us, slow", _US, lambda row: row.tail_us),
         Column("median_us", "us, median", _US, lambda row: row.median_us),
-        tsv_only("reason", lambda row: row.reason),
+        tsv_only("reason"),
     ]
     legend = ""
     if tail.mix_us is not None and tail.within_us is not None:

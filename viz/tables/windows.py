@@ -1,4 +1,4 @@
-"""The windows of a run, one a row; what each observer cost, and those that did not watch."""
+"""The windows of a run, one a row; what each observer cost, those that did not watch, and whose CPU it was."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ground.results.interval import Interval
 from ground.results.metrics import LEGEND, METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of, window_metrics
 from ground.results.record import ObserverCost, RunRecord, Unobserved, Window
 from ground.text.tsv import Row
+from viz.figures import HEADLINE, figure_text
 from viz.table import ABOUT, COUNT, WORDS, Column, Form, Records, Section, Table, fixed, tsv_only
+from viz.tables.roles import roles_section
 
 _PERCENT = Form(lambda ratio: f"{100 * (ratio - 1):+.1f} %")
 
@@ -23,6 +25,27 @@ class _Measured(NamedTuple):
     seconds: float
     metrics: Mapping[str, float]
     note: str
+
+
+def figures_table(record: RunRecord) -> Table[str]:
+    """The figures of a run that are shown of each, by name."""
+
+    def end(name: str, which: str) -> float | None:
+        interval = record.intervals.get(name)
+        return None if interval is None else getattr(interval, which)
+
+    title = "Plain windows (nothing attached)"
+    columns = [
+        Column[str]("figure", "figure", WORDS, lambda name: name),
+        tsv_only("value", lambda name: record.metrics[name]),
+        tsv_only("low", lambda name: end(name, "low")),
+        tsv_only("high", lambda name: end(name, "high")),
+        tsv_only("unit", lambda name: METRICS[name].unit),
+        Column("", "value", WORDS, lambda name: figure_text(record, name)),
+        Column("about", "what it is", ABOUT, lambda name: LEGEND[name]),
+    ]
+    more = "In brackets the 95 % interval, by bootstrap over the seconds of these windows." * bool(record.intervals)
+    return Table("figures", title, columns, [name for name, _ in HEADLINE if name in record.metrics], legend=more)
 
 
 def windows_section(record: RunRecord) -> Section:
@@ -51,6 +74,7 @@ def windows_section(record: RunRecord) -> Section:
         Table("costs", "Observers: with them against beside them, with nothing attached", _COSTS, record.costs,
               legend="95 %: by how its n turns differ, or of one window n pairs of plain windows."),
         Table("unobserved", "Not observed", _UNOBSERVED, record.unobserved),
+        *roles_section(record),
     ]  # fmt: skip
 
 

@@ -130,7 +130,7 @@ def _roles(ladder: WriteLadder) -> Table[WriteRole]:
     columns = [
         Column[WriteRole]("role", "writes", WORDS, lambda role: role.name),
         *histogram_columns(lambda role: role.histogram),
-        tsv_only("own_ns", lambda role: role.own_ns),
+        tsv_only("own_ns"),
         Column("", "what they did", ABOUT, lambda role: ROLES.get(role.name, "")),
     ]
     return Table("write_roles", "How long writes took, us", columns, ladder.roles, where=lambda role: role.count > 0)

@@ -75,7 +75,8 @@ def _lines(record: Comparison, found: Verdicts, width: int | None) -> Iterator[s
     plan = record.plan
     yield (
         f"{record.workload}, {record.factor.name}: {', '.join(arm.name for arm in record.arms)}; "
-        f"{found.sessions} sessions, {found.blocks} blocks of windows of {plan.window_seconds:g} s, {plan.schedule}, "
+        f"{found.sessions} session{'s' * (found.sessions != 1)}, {found.blocks} block{'s' * (found.blocks != 1)} of "
+        f"windows of {plan.window_seconds:g} s, {plan.schedule}, "
         f"{format_seconds(found.seconds)}; seed {found.seed}"
     )
     besides = record.besides

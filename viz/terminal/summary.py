@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ground.results.categories import Categories, Category
+from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict, render_checks
 from ground.results.findings import Finding
-from ground.results.metrics import LEGEND, MODE_METRIC
 from ground.results.record import RunRecord
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
 from viz.columns import folded
 from viz.figures import (
     FIRST,
-    HEADLINE,
     engine_words,
-    interval_text,
+    figure_text,
     other_words,
     watching_words,
     where_it_goes,
 )
-from viz.owner_table import owner_table, summary_block
-from viz.tables.windows import windows_section
-from viz.terminal.table import section_text
+from viz.table import CUT
+from viz.tables.categories import categories_section, categories_table, without_weight
+from viz.tables.windows import figures_table, windows_section
+from viz.terminal.table import section_text, table_text
 
-_OWNER = "owner"
-_OWNER_RULE = "the first known frame from the root owns all below it"
-_OTHER_SHOWN = 5
 # Of the latency table: its title, its head and its rows.
 _LAYERS = 8
 # Lines of the screen; the run's paths and the next step come below it, and 50 is all of it.
@@ -40,7 +37,6 @@ def render_summary(
     findings: Sequence[Finding] = (),
     observed: Sequence[str] = (),
     width: int = 100,
-    unicode: bool = True,
     further: Sequence[Categories] = (),
 ) -> str:
     """The whole summary of a run; parts that were not measured are named, never left blank.
@@ -51,17 +47,11 @@ def render_summary(
     parts = [*_lost(record, width), "\n".join(_head(record, width)), *_warnings(record, width)]
     if findings:
         parts.append(found(findings, width))
-    if record.metrics:
-        headline = [(n, _figure(record, n, form), LEGEND[n]) for n, form in HEADLINE if n in record.metrics]
-        title = "Plain windows (nothing attached)"
-        if record.intervals:
-            title += ", in brackets the 95 % interval over their seconds"
-        parts.append(title + "\n" + summary_block(headline, width).rstrip())
-    if record.windows:
-        parts.append(section_text(windows_section(record), width))
+    if words := section_text([figures_table(record), *windows_section(record)], width):
+        parts.append(words)
     if record.profile is not None and categories is not None:
-        parts.append(_owner(record, categories, width, unicode))
-        parts += [categories_table(record, view, width, unicode, legend=False) for view in further]
+        parts.append(section_text(categories_section(record, categories), width))
+        parts += [section_text(categories_section(record, view, None), width) for view in further]
     parts += [text.rstrip() for text in observed if text]
     if record.checks:
         parts.append("Checks\n" + render_checks(record.checks, width))
@@ -74,7 +64,6 @@ def render_screen(
     findings: Sequence[Finding],
     layers: str,
     width: int = 100,
-    unicode: bool = True,
     show: str = "ioflame show RUN",
     jobs: str = "",
 ) -> str:
@@ -88,19 +77,18 @@ def render_screen(
     so. Then jobs and what watching cost go. What failed and what is missing stays whole.
     """
     ran = "\n".join(_head(record, width)[:2])
-    first = [(name, form) for name, form in HEADLINE if name in FIRST and name in record.metrics]
-    figures = ", ".join(f"{name} {_figure(record, name, form)}" for name, form in first)
+    figures = ", ".join(f"{name} {figure_text(record, name)}" for name in FIRST if name in record.metrics)
     if figures:
         ran += "\n" + fold_line(figures, width, 2)
     head = [*_lost(record, width), ran, *_warnings(record, width)]
     tables = []
     if record.profile is not None and categories is not None:
-        *named, other = categories.rows
-        heaviest = [*sorted((row for row in named if row.weight), key=lambda row: -row.weight), other]
-        table = _table(record, categories, heaviest, width, unicode, legend=False, labels=True)
-        lines = [where_it_goes(record), table + _without(named, width)]
-        if words := other_words(categories):
-            lines.append(fold_line(f"  {words}", width, 4))
+        table = categories_table(
+            categories, record.profile.unit, where_it_goes(record), cores=record.metrics.get("cores"), about=CUT
+        )
+        lines = [table_text(replace(table, legend=other_words(categories)), width)]
+        if empty := without_weight(categories):
+            lines.append(fold_line(f"  {empty}", width, 4))
         tables.append("\n".join(lines))
     if layers:
         tables.append("\n".join(layers.splitlines()[:_LAYERS]))
@@ -173,13 +161,6 @@ def _warnings(record: RunRecord, width: int) -> list[str]:
     return parts
 
 
-def _figure(record: RunRecord, name: str, form: str) -> str:
-    interval = record.intervals.get(name)
-    if interval is None:
-        return form.format(record.metrics[name])
-    return f"{form.format(record.metrics[name])} [{interval_text(form, interval, ', ')}]"
-
-
 def _head(record: RunRecord, width: int) -> list[str]:
     """What ran, the database, the host, the profile: an entry each, folded."""
     where = f" on CPU {record.options['cpus']}" if "cpus" in record.options else ""
@@ -197,81 +178,3 @@ def _head(record: RunRecord, width: int) -> list[str]:
         )
         lines += [f"         {reason}" for reason in profile.why]
     return [fold_line(line, width, 9) for line in lines]
-
-
-def categories_table(
-    record: RunRecord, categories: Categories, width: int, unicode: bool = True, *, legend: bool = True
-) -> str:
-    """A view of the CPU profile: the owner view in the order of its rules, any other heaviest first, with `other` last.
-
-    legend: what each row is
-    """
-    if categories.view == _OWNER:
-        return _owner(record, categories, width, unicode)
-    *named, other = categories.rows
-    rows = [*sorted((row for row in named if row.weight), key=lambda row: -row.weight), other]
-    title = f"{where_it_goes(record)} ({categories.view} view: {categories.description})"
-    text = fold_line(title, width, 2)
-    return text + "\n" + _table(record, categories, rows, width, unicode, legend=legend) + _without(named, width)
-
-
-def _without(rows: Sequence[Category], width: int) -> str:
-    empty = [row.name for row in rows if not row.weight]
-    return "\n" + fold_line(f"without weight: {', '.join(empty)}", width, 2) if empty else ""
-
-
-def _owner_rows(record: RunRecord, categories: Categories) -> Sequence[Category]:
-    """Of a target, which may read or write or do both, those with weight; `other` always."""
-    *named, other = categories.rows
-    return categories.rows if record.target is None else [*(row for row in named if row.weight), other]
-
-
-def _table(
-    record: RunRecord,
-    categories: Categories,
-    shown: Sequence[Category],
-    width: int,
-    unicode: bool,
-    *,
-    legend: bool,
-    labels: bool = False,
-) -> str:
-    assert record.profile is not None
-    return owner_table(
-        shown, view=categories.view, unit=record.profile.unit, width=width, legend=legend, unicode=unicode,
-        cores=record.metrics.get("cores"), labels=labels,
-    ).rstrip()  # fmt: skip
-
-
-def _owner(record: RunRecord, categories: Categories, width: int, unicode: bool) -> str:
-    assert record.profile is not None
-    mode = record.profile.mode
-    text = (
-        f"{where_it_goes(record)} (owner view: {_OWNER_RULE})\n"
-        if record.target is None
-        else (fold_line(f"{where_it_goes(record)} (owner view: {categories.description})", width, 2) + "\n")
-    )
-    text += _table(record, categories, _owner_rows(record, categories), width, unicode, legend=True)
-    if record.target is not None:
-        text += _without(categories.rows[:-1], width)
-    text += "\n" + fold_line(
-        f"us = share of weight in the perf window x {MODE_METRIC[mode]} of the plain windows, per query and per read"
-        if "cpuPer" in record.metrics or record.target is None
-        else "cores = share of weight in the perf window x cores of the plain windows. There is no us per query: "
-        "nothing counts the queries (--count)",
-        width,
-        2,
-    )
-    if words := other_words(categories):
-        text += "\n" + fold_line(words, width, 2)
-    if categories.other_frames and categories.total_weight:
-        text += "\n" + fold_line("its leaf frames: " + _others(categories), width, 2)
-    return text
-
-
-def _others(categories: Categories) -> str:
-    named: Sequence[str] = [
-        f"{frame.frame}{NO_BREAK}{100 * frame.weight / categories.total_weight:.2f}%"
-        for frame in categories.other_frames[:_OTHER_SHOWN]
-    ]
-    return ", ".join(named)

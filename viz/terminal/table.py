@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ground.text.columns import fold_line
-from viz.columns import aligned, folded
+from viz.columns import aligned, cut, folded
 from viz.table import Section, Table
 
 # Columns where the width is not known.
 _WIDTH = 100
-# Of words beside a row, to be read there.
-_WORDS = 30
+# Of words beside a row, to be read there; and of those that are cut.
+_WORDS, _CUT = 30, 16
 
 
 def section_text(section: Section, width: int | None = None) -> str:
@@ -34,10 +34,15 @@ def table_text(table: Table[Any], width: int | None = None) -> str:
     wide = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     words = [at for at, column in enumerate(columns) if column.form.beside]
     kept = [at for at in range(len(columns)) if at not in words]
-    if 2 * len(kept) + sum(wide[at] for at in kept) > room:
+    cuts = any(columns[at].form.spare for at in words)
+    if cuts or 2 * len(kept) + sum(wide[at] for at in kept) > room:
         kept = [at for at in kept if not columns[at].form.spare]
     taken = 2 + sum(2 + wide[at] for at in kept)
-    beside = taken + min(_WORDS, max((wide[at] for at in words), default=0)) <= room
+    least = _CUT if cuts else _WORDS
+    beside = taken + min(least, max((wide[at] for at in words), default=0)) <= room
+    if cuts:
+        words = words if beside else []
+        rows = [[cut(cell, room - taken) if at in words else cell for at, cell in enumerate(row)] for row in rows]
     left = [place for place, at in enumerate(kept) if columns[at].form.left]
     lines = aligned([[row[at] for at in kept] for row in rows], width, left=left).split("\n")
     if words and beside:

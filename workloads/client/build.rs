@@ -1,6 +1,6 @@
 //! Links the engines whose static libraries are here; the client says of the others what installs them.
 //!
-//! Static, because the shared ones keep most of their names to themselves. RocksDB is opened when it is asked for.
+//! Static, because the shared ones keep most of their names to themselves. RocksDB is opened when it is ask_compiler for.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,12 +15,12 @@ fn main() {
     println!("cargo:rerun-if-env-changed=LIBRARY_PATH");
     for (engine, library, needed) in ENGINES {
         println!("cargo:rustc-check-cfg=cfg({engine})");
-        let Some(own) = found(library) else { continue };
+        let Some(own) = library_path(library) else { continue };
         println!("cargo:rustc-cfg={engine}");
         link(&own);
-        needed.iter().filter_map(|name| found(name)).for_each(|path| link(&path));
+        needed.iter().filter_map(|name| library_path(name)).for_each(|path| link(&path));
     }
-    if found("libleveldb.a").is_some() {
+    if library_path("libleveldb.a").is_some() {
         if env::var_os("CARGO_FEATURE_STATIC").is_some() {
             link_standard_library();
         } else {
@@ -32,7 +32,7 @@ fn main() {
 /// The C++ library that LevelDB was compiled for. Under another name: zig puts its own, which has other symbols, in
 /// place of every `stdc++`.
 fn link_standard_library() {
-    let own = found("libstdc++.a")
+    let own = library_path("libstdc++.a")
         .expect("libstdc++.a, which libstdc++-12-dev brings (or that of another version)");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let copy = Path::new(&out).join("libgnustdc++.a");
@@ -40,18 +40,18 @@ fn link_standard_library() {
     link(&copy.display().to_string());
 }
 
-/// Where the compiler finds a library, LIBRARY_PATH included. One that is not there is named as a file that may
-/// come: cargo
-/// asks again each time then, so that a package that is installed later is seen.
-fn found(library: &str) -> Option<String> {
+/// Where the compiler finds a library, LIBRARY_PATH included. A missing one is named as a file to
+/// watch, so that cargo runs this again once a package has installed it.
+fn library_path(library: &str) -> Option<String> {
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let asked = |name: &str| {
-        let said = Command::new(&compiler).arg(format!("-print-file-name={name}")).output().ok()?;
-        let path = String::from_utf8(said.stdout).ok()?.trim().to_owned();
+    let ask_compiler = |name: &str| {
+        let output = Command::new(&compiler).arg(format!("-print-file-name={name}")).output().ok()?;
+        let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
         fs::canonicalize(path).ok().filter(|path| path.is_absolute())
     };
-    let Some(path) = asked(library) else {
-        let folder = asked("libc.so.6").and_then(|path| Some(path.parent()?.to_owned())).unwrap_or_default();
+    let Some(path) = ask_compiler(library) else {
+        let folder =
+            ask_compiler("libc.so.6").and_then(|path| Some(path.parent()?.to_owned())).unwrap_or_default();
         println!("cargo:rerun-if-changed={}", folder.join(library).display());
         return None;
     };

@@ -8,10 +8,10 @@
 use libc::c_long;
 use recording::parse::Syscall;
 
-/// They end with EINTR before they have done anything, so that the same call with the same arguments is right: on
+/// They end with EINTR before they have done anything, so the same call with the same arguments is right: on
 /// sockets (with SO_RCVTIMEO or SO_SNDTIMEO) the kernel itself does so where there is no timeout. `close` is none of
 /// them.
-const MAY_BEGIN_ANEW: &[c_long] = &[
+const RESTARTABLE: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
@@ -57,25 +57,25 @@ const CUT_SHORT: &[c_long] = &[
     libc::SYS_ioctl,
 ];
 
-/// The kernel begins it anew, with its whole timeout. (libc has no name for it.)
+/// The kernel restarts it with its whole timeout. (libc has no name for it.)
 #[cfg(target_arch = "x86_64")]
 const IO_PGETEVENTS: c_long = 333;
 #[cfg(target_arch = "aarch64")]
 const IO_PGETEVENTS: c_long = 292;
 
 /// Whether we can make the kernel restart a call.
-const CAN_BEGIN_ANEW: bool = cfg!(target_arch = "x86_64");
+const CAN_RESTART: bool = cfg!(target_arch = "x86_64");
 
 const ERESTARTNOHAND: i64 = 514;
 const ERESTART_RESTARTBLOCK: i64 = 516;
 
-/// Whether the program would see a stop of a thread that waits in this call.
+/// Whether the program would notice a stop of a thread that waits in this call.
 ///
 /// asleep:    it waits in the state S
-/// is_socket: whether a descriptor of its is a socket
+/// is_socket: whether one of its descriptors is a socket
 /// filtered:  whether seccomp filters its system calls: the call that the kernel puts in the place of some
 ///            (restart_syscall) may be one that kills the process
-pub fn shows_a_stop(
+pub fn reveals_stop(
     call: &Syscall,
     asleep: bool,
     is_socket: impl FnOnce(u64) -> bool,
@@ -88,11 +88,11 @@ pub fn shows_a_stop(
     if CUT_SHORT.contains(&number) {
         return asleep;
     }
-    MAY_BEGIN_ANEW.contains(&number)
+    RESTARTABLE.contains(&number)
         || number == IO_PGETEVENTS
         || match remaining(call) {
             Remaining::Nothing => false,
-            Remaining::Kept => !CAN_BEGIN_ANEW && filtered(),
+            Remaining::Kept => !CAN_RESTART && filtered(),
             Remaining::Lost => filtered(),
         }
 }
@@ -129,20 +129,20 @@ fn remaining(call: &Syscall) -> Remaining {
     }
 }
 
-/// What a stopped thread's call is to return, where what it returns would be seen: ERESTARTNOHAND lets the kernel begin
-/// it anew, or end it with EINTR where a signal with a handler is on its way, as it would be without us.
+/// The result that a stopped thread's call must get instead of one that would reveal the stop: ERESTARTNOHAND makes the
+/// kernel restart it, or end it with EINTR if a signal with a handler is pending, as without us.
 ///
-/// syscall:  the call that the thread is coming back from, -1 if none
-/// returns:  what it returns now
-pub fn begun_anew(syscall: i64, returns: i64, filtered: impl FnOnce() -> bool) -> Option<i64> {
+/// syscall:  the call that the thread returns from, -1 if none
+/// returns:  its result now
+pub fn restart_result(syscall: i64, returns: i64, filtered: impl FnOnce() -> bool) -> Option<i64> {
     const INTERRUPTED: i64 = -(libc::EINTR as i64);
-    const GOES_ON: i64 = -ERESTART_RESTARTBLOCK;
-    let seen = match returns {
-        INTERRUPTED => MAY_BEGIN_ANEW.contains(&syscall),
-        GOES_ON => syscall >= 0 && filtered(),
+    const CONTINUES: i64 = -ERESTART_RESTARTBLOCK;
+    let reveals = match returns {
+        INTERRUPTED => RESTARTABLE.contains(&syscall),
+        CONTINUES => syscall >= 0 && filtered(),
         _ => false,
     };
-    (CAN_BEGIN_ANEW && seen).then_some(-ERESTARTNOHAND)
+    (CAN_RESTART && reveals).then_some(-ERESTARTNOHAND)
 }
 
 #[cfg(test)]
@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn shown(number: c_long, arguments: [u64; 6], asleep: bool, filtered: bool) -> bool {
-        shows_a_stop(&call(number, arguments), asleep, |fd| fd == 3, || filtered)
+        reveals_stop(&call(number, arguments), asleep, |fd| fd == 3, || filtered)
     }
 
     #[test]
@@ -181,22 +181,22 @@ mod tests {
         // A time of the clock, no timeout, and a time of the clock again.
         assert!(!shown(libc::SYS_clock_nanosleep, [1, 1, 1, 0, 0, 0], true, true));
         assert!(!shown(libc::SYS_futex, [1, 128, 1, 0, 0, 0], true, true));
-        assert_eq!(shown(libc::SYS_futex, [1, 128 | 256 | 9, 1, 1, 0, 0], true, true), !CAN_BEGIN_ANEW);
+        assert_eq!(shown(libc::SYS_futex, [1, 128 | 256 | 9, 1, 1, 0, 0], true, true), !CAN_RESTART);
     }
 
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn only_calls_that_have_done_nothing_begin_anew() {
         let eintr = -i64::from(libc::EINTR);
-        assert_eq!(begun_anew(libc::SYS_io_getevents, eintr, || false), Some(-514));
-        assert_eq!(begun_anew(libc::SYS_io_getevents, 1, || true), None);
+        assert_eq!(restart_result(libc::SYS_io_getevents, eintr, || false), Some(-514));
+        assert_eq!(restart_result(libc::SYS_io_getevents, 1, || true), None);
         for number in [libc::SYS_close, libc::SYS_ioctl, libc::SYS_fallocate, -1] {
-            assert_eq!(begun_anew(number, eintr, || true), None);
+            assert_eq!(restart_result(number, eintr, || true), None);
         }
-        assert_eq!(begun_anew(libc::SYS_nanosleep, -516, || true), Some(-514));
-        assert_eq!(begun_anew(libc::SYS_nanosleep, -516, || false), None);
-        assert_eq!(begun_anew(-1, -516, || true), None);
+        assert_eq!(restart_result(libc::SYS_nanosleep, -516, || true), Some(-514));
+        assert_eq!(restart_result(libc::SYS_nanosleep, -516, || false), None);
+        assert_eq!(restart_result(-1, -516, || true), None);
         // Not in a call that the kernel begins anew by itself.
-        assert_eq!(begun_anew(libc::SYS_read, -512, || true), None);
+        assert_eq!(restart_result(libc::SYS_read, -512, || true), None);
     }
 }

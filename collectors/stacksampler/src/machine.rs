@@ -3,26 +3,26 @@
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
-/// What a walk begins with.
+/// The registers that a walk begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     pub pc: u64,
     pub sp: u64,
     pub fp: u64,
 }
 
 pub struct Registers {
-    pub place: Place,
+    pub position: Position,
     /// Those of `MASK`, in the order of its bits.
     pub values: [u64; COUNT],
-    /// The system call it is in, -1 if none.
+    /// The system call that the thread is in, -1 if none.
     pub syscall: i64,
-    /// What a system call it comes back from returns.
+    /// The result of the system call that it returns from.
     pub returns: i64,
 }
 
 impl Registers {
-    /// Whether it is about to enter a system call again that was interrupted (the kernel's ERESTARTSYS to
+    /// Whether it is about to restart an interrupted system call (the kernel's ERESTARTSYS to
     /// ERESTART_RESTARTBLOCK, which no program ever sees).
     pub fn restarts(&self) -> bool {
         (-516..=-512).contains(&self.returns)
@@ -31,7 +31,7 @@ impl Registers {
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
-    use super::{Pid, Place, Registers, ptrace};
+    use super::{Pid, Position, Registers, ptrace};
 
     /// All but DS, ES, FS and GS, which perf does not take for user code either.
     pub const MASK: u64 = 0x00ff_0fff;
@@ -46,13 +46,13 @@ mod arch {
             r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.rip, r.eflags, r.cs, r.ss, r.r8, r.r9,
             r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
         ];
-        let place = Place { pc: r.rip, sp: r.rsp, fp: r.rbp };
+        let position = Position { pc: r.rip, sp: r.rsp, fp: r.rbp };
         // 32-bit programs have other numbers for their calls.
         let syscall = if r.cs == USER_CODE_64 { r.orig_rax as i64 } else { -1 };
-        Ok(Registers { place, values, syscall, returns: r.rax as i64 })
+        Ok(Registers { position, values, syscall, returns: r.rax as i64 })
     }
 
-    /// Lets the call that a stopped thread comes back from return something else.
+    /// Replaces the result of the call that a stopped thread returns from.
     pub fn set_returns(thread: Pid, value: i64) -> nix::Result<()> {
         let offset = std::mem::offset_of!(libc::user_regs_struct, rax);
         ptrace::write_user(thread, std::ptr::without_provenance_mut(offset), value)
@@ -71,7 +71,7 @@ mod arch {
 
 #[cfg(target_arch = "aarch64")]
 mod arch {
-    use super::{Pid, Place, Registers, ptrace};
+    use super::{Pid, Position, Registers, ptrace};
 
     /// x0 to x30, sp, pc
     pub const MASK: u64 = (1 << 33) - 1;
@@ -84,8 +84,8 @@ mod arch {
         (values[31], values[32]) = (r.sp, r.pc);
         // The call's number is in x8, but the registers do not show whether the thread is in a call: /proc/TID/syscall
         // does.
-        let place = Place { pc: r.pc, sp: r.sp, fp: r.regs[29] };
-        Ok(Registers { place, values, syscall: -1, returns: r.regs[0] as i64 })
+        let position = Position { pc: r.pc, sp: r.sp, fp: r.regs[29] };
+        Ok(Registers { position, values, syscall: -1, returns: r.regs[0] as i64 })
     }
 
     /// Not here: the kernel has put the result in the place of the first argument, which a tracer cannot get.

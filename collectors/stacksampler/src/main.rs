@@ -4,11 +4,11 @@
 //! Target (/proc) -> Tracer (seize, interrupt, release) -> stack -> Output (perf.data, JSON)
 //! ```
 
-mod asked;
 mod calls;
 mod machine;
 mod output;
 mod own_thread;
+mod pending_stop;
 mod sampler;
 mod stack;
 mod stats;
@@ -95,7 +95,7 @@ struct Args {
     turns: bool,
 }
 
-/// What may wait to be written; beyond it rounds are late.
+/// Rounds that may wait to be written; beyond that, sampling waits.
 const ROUNDS_AHEAD: usize = 32;
 
 const LEFT_ALONE: &str =
@@ -165,7 +165,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         pid,
         event: EVENT,
         hz: args.hz,
-        callgraph: args.callgraph.name(),
+        callgraph: args.callgraph,
         stack_bytes: if copies { args.stack_bytes } else { 0 },
         outcome,
         tally: total,
@@ -207,7 +207,7 @@ fn check(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A new or emptied file that its owner alone may read: what is written there was on the target's stacks.
+/// A new or truncated file, readable by its owner alone: it holds copies of the target's stacks.
 fn create(path: &Path) -> Result<File, Failure> {
     let open = || {
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;

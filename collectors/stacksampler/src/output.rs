@@ -1,7 +1,7 @@
-//! Where samples go: the recording, a line of JSON each, and the totals.
+//! Writes samples: the recording, a line of JSON for each, and totals.
 
-use crate::asked::{Round, Taken, User};
-use crate::stats::{Tally, Thread, WaitPlace};
+use crate::pending_stop::{Round, ThreadSample, User};
+use crate::stats::{Tally, Thread, WaitPoint};
 use observer::Failure;
 use observer::states::SAMPLED;
 use perfdata::format::{CONTEXT_KERNEL, CONTEXT_USER};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-/// What a recording cannot hold of a sample. `t_ns` and `tid` find it there.
+/// The part of a sample that perf.data cannot hold; `t_ns` and `tid` identify the sample there.
 #[derive(Serialize)]
 struct Line<'a> {
     t_ns: u64,
@@ -32,7 +32,7 @@ pub struct Output {
     states_at: Vec<u64>,
     lines: Option<BufWriter<File>>,
     threads: BTreeMap<i32, (Vec<u8>, Thread)>,
-    places: HashMap<(u8, Vec<u8>, i64), Tally>,
+    wait_points: HashMap<(u8, Vec<u8>, i64), Tally>,
     pub states: BTreeMap<char, Tally>,
     pub total: Tally,
     chain: Vec<u64>,
@@ -48,7 +48,7 @@ impl Output {
             states_at,
             lines: lines.map(BufWriter::new),
             threads: BTreeMap::new(),
-            places: HashMap::new(),
+            wait_points: HashMap::new(),
             states: BTreeMap::new(),
             total: Tally::default(),
             chain: Vec::new(),
@@ -59,42 +59,46 @@ impl Output {
         for (map, build_id) in &round.mappings {
             self.recording.mapping(map, build_id.as_deref(), round.time).map_err(cannot_write)?;
         }
-        round.taken.iter().try_for_each(|taken| self.sample(taken, kernel))
+        round.samples.iter().try_for_each(|sample| self.sample(sample, kernel))
     }
 
-    fn sample(&mut self, taken: &Taken, kernel: &Kernel) -> Result<(), Failure> {
-        let (tid, weight) = (taken.look.tid.as_raw(), taken.period);
-        let comm = &taken.look.stat.comm;
+    fn sample(&mut self, sample: &ThreadSample, kernel: &Kernel) -> Result<(), Failure> {
+        let (tid, weight) = (sample.snapshot.tid.as_raw(), sample.period);
+        let comm = &sample.snapshot.stat.comm;
         let (known, thread) = self.threads.entry(tid).or_default();
         if known != comm || thread.samples == 0 {
             known.clone_from(comm);
             (thread.tid, thread.name) = (tid, String::from_utf8_lossy(comm).into_owned());
-            self.recording.comm(tid, comm, taken.time).map_err(cannot_write)?;
+            self.recording.comm(tid, comm, sample.time).map_err(cannot_write)?;
         }
         thread.samples += 1;
         thread.weight_ns += weight;
-        let state = char::from(taken.state);
+        let state = char::from(sample.state);
         thread.states.entry(state).or_default().add(weight);
         self.states.entry(state).or_default().add(weight);
         self.total.add(weight);
-        self.places.entry((taken.state, taken.look.wchan.clone(), taken.syscall)).or_default().add(weight);
-        self.fill_chain(taken, kernel);
-        let copied = match &*taken.user {
+        self.wait_points
+            .entry((sample.state, sample.snapshot.wchan.clone(), sample.syscall))
+            .or_default()
+            .add(weight);
+        self.fill_chain(sample, kernel);
+        let copied = match &*sample.user {
             User::Chain(_) => None,
             User::Copied { registers, stack } => Some(Copied { registers, stack }),
         };
-        let sample = Sample { event: 0, time: taken.time, tid, period: weight, chain: &self.chain, copied };
-        self.recording.sample(&sample).map_err(cannot_write)?;
+        let recorded =
+            Sample { event: 0, time: sample.time, tid, period: weight, chain: &self.chain, copied };
+        self.recording.sample(&recorded).map_err(cannot_write)?;
         if let Some(lines) = &mut self.lines {
             let line = Line {
-                t_ns: taken.time,
+                t_ns: sample.time,
                 tid,
                 state,
-                wchan: &String::from_utf8_lossy(&taken.look.wchan),
-                syscall: taken.syscall,
+                wchan: &String::from_utf8_lossy(&sample.snapshot.wchan),
+                syscall: sample.syscall,
                 weight_ns: weight,
-                held_ns: taken.held_ns,
-                stop_ns: taken.stop_ns,
+                held_ns: sample.held_ns,
+                stop_ns: sample.stop_ns,
             };
             serde_json::to_writer(&mut *lines, &line).map_err(std::io::Error::from).map_err(cannot_write)?;
             lines.write_all(b"\n").map_err(cannot_write)?;
@@ -102,17 +106,17 @@ impl Output {
         Ok(())
     }
 
-    /// The state, the kernel's frames where they have names, and the user's where they are known already.
-    fn fill_chain(&mut self, taken: &Taken, kernel: &Kernel) {
-        let state = SAMPLED.iter().position(|&(known, _)| known == taken.state).unwrap_or(SAMPLED.len() - 1);
+    /// The state, kernel frames that have names, and user frames if they are known already.
+    fn fill_chain(&mut self, sample: &ThreadSample, kernel: &Kernel) {
+        let state = SAMPLED.iter().position(|&(known, _)| known == sample.state).unwrap_or(SAMPLED.len() - 1);
         self.chain.clear();
         self.chain.extend([CONTEXT_KERNEL, self.states_at[state]]);
         if kernel.known() {
             let address =
                 |frame: &KernelFrame| Some(kernel.address_of(&frame.function)?.wrapping_add(frame.offset));
-            self.chain.extend(taken.look.kernel.iter().filter_map(address));
+            self.chain.extend(sample.snapshot.kernel.iter().filter_map(address));
         }
-        if let User::Chain(user) = &*taken.user
+        if let User::Chain(user) = &*sample.user
             && !user.is_empty()
         {
             self.chain.push(CONTEXT_USER);
@@ -120,25 +124,25 @@ impl Output {
         }
     }
 
-    /// Ends the files; what the totals are by thread and by place, the heaviest place first.
-    pub fn finish(mut self, kernel: &Kernel) -> Result<(Vec<Thread>, Vec<WaitPlace>), Failure> {
+    /// Ends the files. Totals by thread and by wait, the heaviest wait first.
+    pub fn finish(mut self, kernel: &Kernel) -> Result<(Vec<Thread>, Vec<WaitPoint>), Failure> {
         self.recording.finish(kernel).map_err(cannot_write)?;
         if let Some(lines) = &mut self.lines {
             lines.flush().map_err(cannot_write)?;
         }
-        let place = |((state, wchan, syscall), tally): ((u8, Vec<u8>, i64), Tally)| WaitPlace {
+        let point = |((state, wchan, syscall), tally): ((u8, Vec<u8>, i64), Tally)| WaitPoint {
             state: char::from(state),
             wchan: String::from_utf8_lossy(&wchan).into_owned(),
             syscall,
             tally,
         };
-        let mut places: Vec<WaitPlace> = self.places.into_iter().map(place).collect();
-        places.sort_by(|a, b| {
+        let mut wait_points: Vec<WaitPoint> = self.wait_points.into_iter().map(point).collect();
+        wait_points.sort_by(|a, b| {
             let key =
-                |place: &WaitPlace| (std::cmp::Reverse(place.tally.weight_ns), place.state, place.syscall);
+                |point: &WaitPoint| (std::cmp::Reverse(point.tally.weight_ns), point.state, point.syscall);
             key(a).cmp(&key(b)).then_with(|| a.wchan.cmp(&b.wchan))
         });
-        Ok((self.threads.into_values().map(|(_, thread)| thread).collect(), places))
+        Ok((self.threads.into_values().map(|(_, thread)| thread).collect(), wait_points))
     }
 }
 

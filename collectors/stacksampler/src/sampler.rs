@@ -1,9 +1,9 @@
-//! Rounds over all threads of the target: look, stop, copy, let go; one thread at a time.
+//! Rounds over all threads of the target: snapshot, stop, copy, release; one thread at a time.
 
-use crate::asked::{Asked, Blocked, Round, Taken, User, unstopped};
 use crate::calls;
 use crate::machine;
 use crate::own_thread;
+use crate::pending_stop::{Blocked, PendingStop, Round, ThreadSample, User, unstopped};
 use crate::stack::{self, Window};
 use crate::stats::Outcome;
 use crate::target::Target;
@@ -14,27 +14,22 @@ use observer::Failure;
 use observer::clock;
 use observer::control::End;
 use recording::{Mapping, Modules};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Callgraph {
-    /// Follow the frame pointers while the thread stands still
+    /// Follow the frame pointers while the thread is stopped
     Fp,
     /// Copy registers and stack; stackfold unwinds them with the files' own tables
     Dwarf,
 }
 
 impl Callgraph {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fp => "fp",
-            Self::Dwarf => "dwarf",
-        }
-    }
-
     /// Bytes of stack that are read at once.
     fn reads_at_most(self, stack_bytes: usize) -> usize {
         match self {
@@ -54,7 +49,7 @@ pub struct Plan {
 
 /// A thread's last sample.
 #[derive(Default)]
-struct Last {
+struct LastSample {
     time: u64,
     blocked: Blocked,
 }
@@ -64,13 +59,14 @@ pub struct Sampler<'a> {
     target: &'a mut Target,
     tracer: Tracer,
     modules: Modules,
-    asked: HashMap<Pid, Asked>,
+    pending: HashMap<Pid, PendingStop>,
     /// Each thread when it was sampled last.
-    last: HashMap<Pid, Last>,
+    last: HashMap<Pid, LastSample>,
     mappings: Vec<(Mapping, Option<Vec<u8>>)>,
-    taken: Vec<Taken>,
+    samples: Vec<ThreadSample>,
     rounds: SyncSender<Round>,
-    /// Where the next stack goes. Made before a thread stops: who writes, and has no priority, may be in the allocator.
+    /// For the next stack. Allocated before a thread stops: the writing thread, which has no priority, may hold the
+    /// allocator's lock.
     buffer: Vec<u8>,
     unknown_code: bool,
     /// When the turn began.
@@ -79,17 +75,17 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// rounds: who writes what was found
+    /// rounds: to the thread that writes
     pub fn new(plan: &'a Plan, target: &'a mut Target, tracer: Tracer, rounds: SyncSender<Round>) -> Self {
         Self {
             plan,
             target,
             tracer,
             modules: Modules::default(),
-            asked: HashMap::new(),
+            pending: HashMap::new(),
             last: HashMap::new(),
             mappings: Vec::new(),
-            taken: Vec::new(),
+            samples: Vec::new(),
             rounds,
             buffer: vec![0; plan.callgraph.reads_at_most(plan.stack_bytes)],
             unknown_code: false,
@@ -130,9 +126,9 @@ impl<'a> Sampler<'a> {
         let mut jitter = Jitter(start | 1);
         let mut slot = 0_u64;
         self.outcome.end = loop {
-            // Somewhere within its interval: what the target does in step with a clock is seen in all its parts.
+            // At a random point of its interval, so that work in step with a clock is sampled in all its parts.
             let tick = start + ((slot as f64 + jitter.next()) * interval) as u64;
-            self.attend_until(tick.min(end));
+            self.handle_stops_until(tick.min(end));
             match self.tracer.control.end() {
                 Some(End::Signal) => break "signal",
                 Some(End::Closed) => break "closed",
@@ -149,7 +145,7 @@ impl<'a> Sampler<'a> {
             if !self.round(&threads, if slot == 0 { start } else { round })? {
                 break "target ended";
             }
-            self.hand_over(round)?;
+            self.send_round(round)?;
             let slots_begun = ((clock::now_ns() - start) as f64 / interval) as u64;
             self.outcome.late_rounds += slots_begun.saturating_sub(slot + 1);
             slot = slots_begun.max(slot + 1);
@@ -158,53 +154,54 @@ impl<'a> Sampler<'a> {
         if self.plan.turns {
             self.outcome.turns.push((start, self.outcome.end_ns));
         }
-        for asked in std::mem::take(&mut self.asked).into_values() {
-            let before = self.taken.len();
-            self.taken.extend(asked.unstopped());
-            self.outcome.lacking.did_not_stop += (self.taken.len() - before) as u64;
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            let before = self.samples.len();
+            self.samples.extend(pending.unstopped());
+            self.outcome.lacking.did_not_stop += (self.samples.len() - before) as u64;
         }
-        self.hand_over(self.outcome.end_ns)
+        self.send_round(self.outcome.end_ns)
     }
 
-    /// Sees to threads that stop late, until then.
-    fn attend_until(&mut self, ns: u64) {
+    /// Handles threads that stop late, until `ns`.
+    fn handle_stops_until(&mut self, ns: u64) {
         let deadline = Instant::now() + Duration::from_nanos(ns.saturating_sub(clock::now_ns()));
         while clock::now_ns() < ns && self.tracer.control.end().is_none() {
             let event = self.tracer.wait(deadline);
-            self.see_to(event);
+            self.handle(event);
         }
     }
 
     /// Handles the threads that have stopped by now.
-    fn attend(&mut self) {
+    fn handle_stops(&mut self) {
         loop {
-            match self.tracer.now() {
+            match self.tracer.poll() {
                 Event::Nothing => return,
-                event => self.see_to(event),
+                event => self.handle(event),
             }
         }
     }
 
-    fn see_to(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Stopped(thread, signal) => self.copy(thread, signal),
-            Event::Gone(thread) => self.gone(thread),
+            Event::Ended(thread) => self.thread_ended(thread),
             Event::Nothing => {}
         }
     }
 
-    /// False when no thread lives: a process that nobody has waited for is still listed.
+    /// False when no thread is alive: a process that nobody has waited for is still listed.
     fn round(&mut self, threads: &[Pid], started: u64) -> Result<bool, Failure> {
         let mut alive = false;
         let refused_before = self.outcome.lacking.refused;
         self.last.retain(|thread, _| threads.contains(thread));
-        let ended: Vec<Pid> = self.asked.keys().filter(|thread| !threads.contains(thread)).copied().collect();
-        ended.into_iter().for_each(|thread| self.gone(thread));
+        let ended: Vec<Pid> =
+            self.pending.keys().filter(|thread| !threads.contains(thread)).copied().collect();
+        ended.into_iter().for_each(|thread| self.thread_ended(thread));
         for &thread in threads {
             if self.tracer.control.end().is_some() {
                 return Ok(true);
             }
-            self.attend();
+            self.handle_stops();
             alive |= self.sample(thread, started);
         }
         self.outcome.rounds += 1;
@@ -215,33 +212,33 @@ impl<'a> Sampler<'a> {
         Ok(alive)
     }
 
-    /// False when the thread has ended before it could be looked at.
+    /// False when the thread ended before its snapshot.
     fn sample(&mut self, thread: Pid, started: u64) -> bool {
-        let Some(look) = self.target.look(thread) else { return false };
+        let Some(snapshot) = self.target.snapshot(thread) else { return false };
         let time = clock::now_ns();
-        let born = || clock::of_boot_ticks(look.stat.start_ticks).max(self.begun).min(started);
+        let born = || clock::of_boot_ticks(snapshot.stat.start_ticks).max(self.begun).min(started);
         let period = time.saturating_sub(self.last.get(&thread).map_or_else(born, |last| last.time));
-        if let Some(asked) = self.asked.get_mut(&thread) {
+        if let Some(pending) = self.pending.get_mut(&thread) {
             self.last.entry(thread).or_default().time = time;
-            asked.see(look, time, period);
+            pending.observe(snapshot, time, period);
             return true;
         }
-        if look.spared {
+        if snapshot.left_alone {
             self.outcome.lacking.left_alone += 1;
             self.last.entry(thread).or_default().time = time;
-            self.taken.push(unstopped(Arc::new(look), time, period));
+            self.samples.push(unstopped(Arc::new(snapshot), time, period));
             return true;
         }
         match self.tracer.seize(thread) {
             Ok(()) => {}
-            Err(Refusal::Gone) => {
+            Err(Refusal::Ended) => {
                 self.outcome.lacking.ended += 1;
                 return true;
             }
             Err(Refusal::NotPermitted) => {
                 self.outcome.lacking.refused += 1;
                 self.last.entry(thread).or_default().time = time;
-                self.taken.push(unstopped(Arc::new(look), time, period));
+                self.samples.push(unstopped(Arc::new(snapshot), time, period));
                 return true;
             }
         }
@@ -253,62 +250,62 @@ impl<'a> Sampler<'a> {
         }
         if ours {
             self.last.entry(thread).or_default().time = time;
-            self.asked.insert(thread, Asked::new(look, time, period, at));
+            self.pending.insert(thread, PendingStop::new(snapshot, time, period, at));
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
             let event = self.tracer.wait_for_stop(deadline);
-            self.see_to(event);
+            self.handle(event);
             match event {
                 Event::Nothing => return true,
-                Event::Stopped(other, _) | Event::Gone(other) if other != thread => {}
+                Event::Stopped(other, _) | Event::Ended(other) if other != thread => {}
                 _ => return true,
             }
         }
     }
 
-    /// Its samples count, although it never stopped.
-    fn gone(&mut self, thread: Pid) {
-        if let Some(asked) = self.asked.remove(&thread) {
+    /// The samples of a thread that ended before it stopped count all the same.
+    fn thread_ended(&mut self, thread: Pid) {
+        if let Some(pending) = self.pending.remove(&thread) {
             self.outcome.lacking.ended += 1;
-            self.taken.extend(asked.unstopped());
+            self.samples.extend(pending.unstopped());
         }
     }
 
-    /// Copies what is wanted of a stopped thread, and releases it. Every instruction between the first line and
-    /// `release` is time that the target loses.
+    /// Copies the user side of a stopped thread and releases it. The target loses the time from the first line to
+    /// `release`.
     fn copy(&mut self, thread: Pid, signal: c_int) {
-        // Not since now: another thread may have been handled first.
-        let since = self.tracer.nobody_stood_ns();
-        let Some(asked) = self.asked.remove(&thread) else {
-            // The number was given to another process's thread between the look and the seizure, or the thread has
-            // become its process's first one (execve).
+        // Not now: another thread may have been handled first.
+        let since = self.tracer.none_stopped_ns();
+        let Some(pending) = self.pending.remove(&thread) else {
+            // Its number went to a thread of another process between the snapshot and the seizure, or the thread has
+            // become the first of its process (execve).
             self.tracer.release(thread, signal);
-            self.outcome.stood(since, since, clock::now_ns());
+            self.outcome.record_stop(since, since, clock::now_ns());
             return;
         };
-        let registers = machine::registers(thread).map(|registers| self.begun_anew(thread, registers));
-        let found = registers.map(|registers| (self.user(thread, &registers), registers));
+        let registers = machine::registers(thread).map(|registers| self.restart_call(thread, registers));
+        let copied = registers.map(|registers| (self.user(thread, &registers), registers));
         self.tracer.release(thread, signal);
-        let times = self.outcome.stood(asked.at, since, clock::now_ns());
+        let times = self.outcome.record_stop(pending.at, since, clock::now_ns());
         self.buffer.resize(self.plan.callgraph.reads_at_most(self.plan.stack_bytes), 0);
-        let Ok((user, registers)) = found else {
+        let Ok((user, registers)) = copied else {
             // Killed while it was stopped.
             self.outcome.lacking.ended += 1;
-            self.taken.extend(asked.unstopped());
+            self.samples.extend(pending.unstopped());
             return;
         };
-        self.unknown_code |= !self.modules.is_code(registers.place.pc);
+        self.unknown_code |= !self.modules.is_code(registers.position.pc);
         let last = self.last.entry(thread).or_default();
-        let (taken, moved) = asked.stopped(&registers, user, &mut last.blocked, times);
+        let (samples, moved) = pending.stopped(&registers, user, &mut last.blocked, times);
         self.outcome.lacking.moved += u64::from(moved);
-        self.taken.extend(taken);
+        self.samples.extend(samples);
     }
 
-    /// Makes sure that the call which the thread returns from does not show the stop.
-    fn begun_anew(&self, thread: Pid, registers: machine::Registers) -> machine::Registers {
+    /// Makes the kernel restart a call whose result would reveal the stop.
+    fn restart_call(&self, thread: Pid, registers: machine::Registers) -> machine::Registers {
         let filtered = || self.target.is_filtered(thread);
-        let returns = calls::begun_anew(registers.syscall, registers.returns, filtered);
+        let returns = calls::restart_result(registers.syscall, registers.returns, filtered);
         match returns.filter(|&value| machine::set_returns(thread, value).is_ok()) {
             Some(returns) => machine::Registers { returns, ..registers },
             None => registers,
@@ -316,39 +313,39 @@ impl<'a> Sampler<'a> {
     }
 
     fn user(&mut self, thread: Pid, registers: &machine::Registers) -> User {
-        let place = registers.place;
+        let position = registers.position;
         match self.plan.callgraph {
             Callgraph::Fp => {
-                let mut memory = Window::new(thread, &mut self.buffer[..stack::CHUNK], place.sp);
+                let mut memory = Window::new(thread, &mut self.buffer[..stack::CHUNK], position.sp);
                 let modules = &self.modules;
-                User::Chain(stack::frame_pointers(place, &mut memory, |address| modules.is_code(address)))
+                User::Chain(stack::frame_pointers(position, &mut memory, |address| modules.is_code(address)))
             }
             Callgraph::Dwarf => {
                 let mut stack = std::mem::take(&mut self.buffer);
-                let have = stack::read(thread, place.sp, &mut stack);
+                let have = stack::read(thread, position.sp, &mut stack);
                 stack.truncate(have);
                 User::Copied { registers: registers.values, stack }
             }
         }
     }
 
-    fn hand_over(&mut self, time: u64) -> Result<(), Failure> {
+    fn send_round(&mut self, time: u64) -> Result<(), Failure> {
         if std::mem::take(&mut self.unknown_code) {
             self.read_maps();
         }
-        let (mappings, taken) = (std::mem::take(&mut self.mappings), std::mem::take(&mut self.taken));
-        let mut round = Round { time, mappings, taken };
+        let (mappings, samples) = (std::mem::take(&mut self.mappings), std::mem::take(&mut self.samples));
+        let mut round = Round { time, mappings, samples };
         loop {
             round = match self.rounds.try_send(round) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Full(round)) => round,
-                // Why is said where it could not be written.
+                // The writing thread reports the reason.
                 Err(TrySendError::Disconnected(_)) => {
                     return Err(Failure::measurement("nobody writes the samples any more"));
                 }
             };
             std::thread::sleep(PATIENCE / 4);
-            self.attend();
+            self.handle_stops();
         }
     }
 
@@ -358,7 +355,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// Numbers from 0.25 to 0.75 (xorshift): enough to leave step with any clock.
+/// Numbers from 0.25 to 0.75 (xorshift): enough to fall out of step with any clock.
 struct Jitter(u64);
 
 impl Jitter {

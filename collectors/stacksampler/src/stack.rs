@@ -1,30 +1,30 @@
 //! The user stack of a stopped thread: copied in one read, or followed by its frame pointers.
 
-use crate::machine::{Place, code_address};
+use crate::machine::{Position, code_address};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::io::IoSliceMut;
 
 /// perf's limit for a chain of frame pointers (`kernel.perf_event_max_stack`).
 const DEEPEST: usize = 127;
-/// A frame larger than this is no frame.
+/// A larger one is no frame.
 const LARGEST_FRAME: u64 = 8 << 20;
 /// Read at once for frame pointers: most stacks of a storage engine fit.
 pub const CHUNK: usize = 8192;
 
-/// Reads from `address` on into `buffer`; how much could be read.
+/// Reads from `address` on into `buffer`; gives the number of bytes read.
 pub fn read(process: Pid, address: u64, buffer: &mut [u8]) -> usize {
     let Ok(base) = usize::try_from(address) else { return 0 };
     let remote = [RemoteIoVec { base, len: buffer.len() }];
     process_vm_readv(process, &mut [IoSliceMut::new(buffer)], &remote).unwrap_or(0)
 }
 
-/// Where a walk gets its words.
+/// Memory that a walk reads.
 pub trait Memory {
     fn word(&mut self, address: u64) -> Option<u64>;
 }
 
-/// A chunk of another process's memory, moved where it is asked for.
+/// A chunk of another process's memory, moved to each address that is read outside of it.
 pub struct Window<'a> {
     process: Pid,
     buffer: &'a mut [u8],
@@ -55,23 +55,27 @@ impl Memory for Window<'_> {
     }
 }
 
-/// The return addresses above `place`, innermost first. Each frame holds the caller's frame pointer and, above it, the
+/// The return addresses above `position`, innermost first. Each frame holds the caller's frame pointer and, above it, the
 /// address to return to; the chain ends at the first word that cannot be such a frame.
-pub fn frame_pointers(place: Place, memory: &mut impl Memory, is_code: impl Fn(u64) -> bool) -> Vec<u64> {
-    let mut chain = vec![place.pc];
-    let mut fp = place.fp;
-    let mut above = place.sp;
+pub fn frame_pointers(
+    position: Position,
+    memory: &mut impl Memory,
+    is_code: impl Fn(u64) -> bool,
+) -> Vec<u64> {
+    let mut chain = vec![position.pc];
+    let mut fp = position.fp;
+    let mut above = position.sp;
     while chain.len() < DEEPEST {
         if !fp.is_multiple_of(8) || fp < above || fp - above > LARGEST_FRAME {
             break;
         }
         let Some(next) = memory.word(fp) else { break };
-        let Some(back) = fp.checked_add(8).and_then(|address| memory.word(address)) else { break };
-        let back = code_address(back);
-        if !is_code(back) {
+        let Some(return_address) = fp.checked_add(8).and_then(|address| memory.word(address)) else { break };
+        let return_address = code_address(return_address);
+        if !is_code(return_address) {
             break;
         }
-        chain.push(back);
+        chain.push(return_address);
         above = fp + 16;
         fp = next;
     }
@@ -91,8 +95,8 @@ mod tests {
 
     fn walk(words: &[(u64, u64)], fp: u64) -> Vec<u64> {
         let mut memory: HashMap<u64, u64> = words.iter().copied().collect();
-        let place = Place { pc: 0x40_0000, sp: 0x1000, fp };
-        frame_pointers(place, &mut memory, |address| (0x40_0000..0x50_0000).contains(&address))
+        let position = Position { pc: 0x40_0000, sp: 0x1000, fp };
+        frame_pointers(position, &mut memory, |address| (0x40_0000..0x50_0000).contains(&address))
     }
 
     #[test]

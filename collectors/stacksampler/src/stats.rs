@@ -1,10 +1,11 @@
-//! What was sampled and what it cost, as JSON.
+//! Statistics of a run and its cost, as JSON.
 
+use crate::sampler::Callgraph;
 use crate::tracer::PATIENCE;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// How long something lasted, in ns.
+/// Durations in ns.
 #[derive(Default)]
 pub struct Durations(Vec<u32>);
 
@@ -17,7 +18,7 @@ impl Durations {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         let n = sorted.len();
-        // The nearest rank: a value that was seen.
+        // The nearest rank: one of the values.
         let at = |share: f64| match n {
             0 => 0,
             _ => sorted[((share * n as f64).ceil() as usize).clamp(1, n) - 1],
@@ -72,7 +73,7 @@ pub struct Thread {
 
 /// Where threads waited: state, kernel function, system call.
 #[derive(Serialize)]
-pub struct WaitPlace {
+pub struct WaitPoint {
     pub state: char,
     pub wchan: String,
     pub syscall: i64,
@@ -80,22 +81,22 @@ pub struct WaitPlace {
     pub tally: Tally,
 }
 
-/// Samples that lack something, and why.
+/// Incomplete samples, by reason.
 #[derive(Serialize, Default)]
 pub struct Lacking {
     /// The thread ended before it stopped.
     pub ended: u64,
-    /// It did not stop while sampling lasted; its kernel side is there.
+    /// It did not stop before the end; its kernel side is there.
     pub did_not_stop: u64,
     /// Another tracer had it, or it may not be traced.
     pub refused: u64,
-    /// It was in a system call whose caller would see a stop: it was left alone.
+    /// It was in a system call that would reveal a stop.
     pub left_alone: u64,
-    /// It had gone on between the look at its state and its stop: it counts as running, without kernel frames.
+    /// It ran between the snapshot and its stop: it counts as running, without kernel frames.
     pub moved: u64,
 }
 
-/// What a whole run of rounds was.
+/// The result of all rounds.
 #[derive(Default, Serialize)]
 pub struct Outcome {
     /// CLOCK_MONOTONIC
@@ -107,7 +108,7 @@ pub struct Outcome {
     /// `time`, `signal`, `closed`, `target ended`
     pub end: &'static str,
     pub rounds: u64,
-    /// Rounds that were left out because the one before lasted too long.
+    /// Rounds skipped because the one before took too long.
     pub late_rounds: u64,
     /// From the last moment at which no thread was seen stopped until the thread was released; stops that we did not
     /// request, too.
@@ -132,9 +133,9 @@ impl Outcome {
     /// CLOCK_MONOTONIC ns: how long it was held, and how long the stop took from the request on.
     ///
     /// One that stopped late waited for a disk or a CPU until then, not for us.
-    pub fn stood(&mut self, asked: u64, since: u64, released: u64) -> (u64, u64) {
-        let late = since.saturating_sub(asked) > PATIENCE.as_nanos() as u64;
-        let (held, stop) = (released - since.max(asked), released - if late { since } else { asked });
+    pub fn record_stop(&mut self, requested: u64, since: u64, released: u64) -> (u64, u64) {
+        let late = since.saturating_sub(requested) > PATIENCE.as_nanos() as u64;
+        let (held, stop) = (released - since.max(requested), released - if late { since } else { requested });
         self.held.push(held);
         self.stop.push(stop);
         (held, stop)
@@ -148,7 +149,7 @@ pub struct Stats {
     pub pid: i32,
     pub event: &'static str,
     pub hz: f64,
-    pub callgraph: &'static str,
+    pub callgraph: Callgraph,
     pub stack_bytes: usize,
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -156,7 +157,7 @@ pub struct Stats {
     pub tally: Tally,
     pub states: BTreeMap<char, Tally>,
     pub threads: Vec<Thread>,
-    pub places: Vec<WaitPlace>,
+    pub places: Vec<WaitPoint>,
     /// CPU time of this program while it sampled.
     pub cpu_ns: u64,
     pub notes: Vec<String>,
@@ -182,12 +183,15 @@ mod tests {
     fn a_stop_lasts_from_when_it_may_have_begun() {
         let mut outcome = Outcome::default();
         let ms = 1_000_000;
-        // Asked at 10 ms, it ran on at 10.5 ms; nobody looked again until 3,010 ms.
-        assert_eq!(outcome.stood(10 * ms, 10 * ms + ms / 2, 3010 * ms), (2999 * ms + ms / 2, 3000 * ms));
+        // PendingStop at 10 ms, it ran on at 10.5 ms; nobody looked again until 3,010 ms.
+        assert_eq!(
+            outcome.record_stop(10 * ms, 10 * ms + ms / 2, 3010 * ms),
+            (2999 * ms + ms / 2, 3000 * ms)
+        );
         // It came back from a disk after 5 s, and 1 ms later it was let go.
-        assert_eq!(outcome.stood(10 * ms, 5010 * ms, 5011 * ms), (ms, ms));
+        assert_eq!(outcome.record_stop(10 * ms, 5010 * ms, 5011 * ms), (ms, ms));
         // Last seen to run before it was asked to stop.
-        assert_eq!(outcome.stood(10 * ms, 9 * ms, 11 * ms), (ms, ms));
+        assert_eq!(outcome.record_stop(10 * ms, 9 * ms, 11 * ms), (ms, ms));
         assert_eq!((outcome.held.summary().n, outcome.stop.summary().max_ns), (3, 3_000_000_000));
     }
 }

@@ -10,31 +10,31 @@ use recording::parse::{self, KernelFrame, Mapping, Stat, Syscall};
 use std::fs::File;
 use std::io::Read;
 
-/// Of a thread that is between two states each time.
-const LOOKS_AT_MOST: usize = 3;
+/// Tries for a thread that is changing its state.
+const SNAPSHOT_TRIES: usize = 3;
 
 pub struct Target {
     pub pid: Pid,
-    /// A thread that has the process's memory: of a first thread that has ended nothing is to be read.
+    /// A thread through which memory is read: nothing can be read through a first thread that has ended.
     holder: Pid,
     process: Process,
 }
 
-/// A thread as it was before it was asked to stop.
+/// The state of a thread before it was asked to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Snapshot {
     pub tid: Pid,
     pub stat: Stat,
-    /// Of a blocked thread, leaf first.
+    /// The kernel stack of a blocked thread, leaf first.
     pub kernel: Vec<KernelFrame>,
     pub syscall: Option<Syscall>,
     /// The kernel function it waits in, empty if none or unknown.
     pub wchan: Vec<u8>,
-    /// It is not to be stopped, because the program would see that.
-    pub spared: bool,
+    /// The program would notice a stop, so it is not stopped.
+    pub left_alone: bool,
 }
 
-impl Look {
+impl Snapshot {
     /// Whether it waits for something: blocked, not stopped, not on its way out.
     pub fn blocked(&self) -> bool {
         matches!(self.stat.state, b'S' | b'D' | b'I')
@@ -101,7 +101,7 @@ impl Target {
         Failure::host(format!("process {pid} may not be traced")).meaning(meaning).mend(mend)
     }
 
-    /// The threads of now; empty once the process has ended.
+    /// Its threads now; empty once the process has ended.
     pub fn threads(&self) -> Vec<Pid> {
         let Ok(entries) = std::fs::read_dir(self.process.path("task")) else { return Vec::new() };
         let tid = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw);
@@ -141,40 +141,40 @@ impl Target {
     }
 
     /// `None`: the thread has ended.
-    pub fn look(&self, tid: Pid) -> Option<Look> {
-        let mut look = self.look_once(tid);
-        for _ in 0..LOOKS_AT_MOST {
-            match &look {
-                // Woken up while it was looked at: in no state that its call fits to.
-                Some(found) if found.blocked() && found.syscall.is_none() => look = self.look_once(tid),
+    pub fn snapshot(&self, tid: Pid) -> Option<Snapshot> {
+        let mut snapshot = self.read_snapshot(tid);
+        for _ in 0..SNAPSHOT_TRIES {
+            match &snapshot {
+                // It woke up meanwhile: its state and its call do not belong together.
+                Some(seen) if seen.blocked() && seen.syscall.is_none() => snapshot = self.read_snapshot(tid),
                 _ => break,
             }
         }
-        look
+        snapshot
     }
 
-    fn look_once(&self, tid: Pid) -> Option<Look> {
+    fn read_snapshot(&self, tid: Pid) -> Option<Snapshot> {
         let stat = parse::stat(&self.read(&format!("task/{tid}/stat")).ok()?)?;
         if matches!(stat.state, b'Z' | b'X') {
             return None;
         }
-        let mut look =
-            Look { tid, stat, kernel: Vec::new(), syscall: None, wchan: Vec::new(), spared: false };
-        if look.blocked() {
+        let mut snapshot =
+            Snapshot { tid, stat, kernel: Vec::new(), syscall: None, wchan: Vec::new(), left_alone: false };
+        if snapshot.blocked() {
             let part = |name: &str| self.read(&format!("task/{tid}/{name}")).unwrap_or_default();
-            look.kernel = parse::kernel_stack(&part("stack"));
-            look.syscall = parse::syscall(&part("syscall"));
-            look.wchan = part("wchan");
-            if look.wchan == b"0" {
-                look.wchan.clear();
+            snapshot.kernel = parse::kernel_stack(&part("stack"));
+            snapshot.syscall = parse::syscall(&part("syscall"));
+            snapshot.wchan = part("wchan");
+            if snapshot.wchan == b"0" {
+                snapshot.wchan.clear();
             }
             let shows = |call: &Syscall| {
                 let is_socket = |descriptor| self.is_socket(tid, descriptor);
-                calls::shows_a_stop(call, look.stat.state == b'S', is_socket, || self.is_filtered(tid))
+                calls::reveals_stop(call, snapshot.stat.state == b'S', is_socket, || self.is_filtered(tid))
             };
-            look.spared = look.syscall.as_ref().is_some_and(shows);
+            snapshot.left_alone = snapshot.syscall.as_ref().is_some_and(shows);
         }
-        Some(look)
+        Some(snapshot)
     }
 
     fn is_socket(&self, tid: Pid, descriptor: u64) -> bool {

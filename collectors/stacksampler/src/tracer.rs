@@ -1,4 +1,4 @@
-//! What can be waited for: threads that stop, and what ends the sampling.
+//! Waiting for threads that stop, and for the end of sampling.
 //!
 //! One thread at a time: seized, interrupted, released. Nothing here can leave a thread stopped: when this program
 //! ends, however it ends, the kernel detaches it from every thread it had seized, and those continue.
@@ -22,28 +22,28 @@ pub enum Event {
     /// A number, because nix names the signals up to 31 alone: the others are the program's, or glibc's (setuid in a
     /// process with threads, pthread_cancel), and a thread that is not released with them stays stopped for ever.
     Stopped(Pid, c_int),
-    Gone(Pid),
+    Ended(Pid),
     Nothing,
 }
 
 /// Why a thread could not be asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    Gone,
+    Ended,
     NotPermitted,
 }
 
-/// A thread that takes longer to stop (it waits for a disk) is not waited for: it is looked at in each round, stops
-/// when its wait ends, and is then handled at once.
+/// How long to wait for a thread's stop. One that takes longer (it waits for a disk) gets a snapshot in each round, and
+/// is handled as soon as it stops.
 pub const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How long the CPU is kept for a thread's stop: seen on two busy CPUs, it takes the mean stop from 52 to 17 us.
+/// How long to spin for a thread's stop: on two busy CPUs this cut the mean stop from 52 to 17 us.
 const SPIN: Duration = Duration::from_micros(30);
 
 pub struct Tracer {
     /// Its signals include SIGCHLD, which reports threads that stop.
     pub control: Control,
-    nobody_stood_ns: u64,
+    none_stopped_ns: u64,
     /// `schedstat` of the thread that samples.
     schedstat: Option<File>,
 }
@@ -51,7 +51,7 @@ pub struct Tracer {
 impl Tracer {
     /// Blocks the signals that end us, so that no thread is left to the kernel to resume when we can do it ourselves.
     pub fn new(pipes: Option<Pipes>) -> Result<Self, Failure> {
-        Ok(Self { control: Control::new(pipes)?, nobody_stood_ns: 0, schedstat: None })
+        Ok(Self { control: Control::new(pipes)?, none_stopped_ns: 0, schedstat: None })
     }
 
     /// Whoever calls it samples.
@@ -76,7 +76,7 @@ impl Tracer {
     pub fn wait_for_stop(&mut self, deadline: Instant) -> Event {
         let begun = Instant::now();
         while begun.elapsed() < SPIN {
-            match self.now() {
+            match self.poll() {
                 Event::Nothing => {}
                 event => return event,
             }
@@ -88,13 +88,13 @@ impl Tracer {
     pub fn wait(&mut self, deadline: Instant) -> Event {
         loop {
             // First of all, because a thread may have been stopped since the wake-up.
-            match self.now() {
+            match self.poll() {
                 Event::Nothing => {}
                 event => return event,
             }
-            // A stop that came before its signal was taken would have none left to end the sleep: look once more.
+            // A stop that came before its signal was taken would not end the sleep: poll once more.
             let end = self.control.take_signals();
-            match self.now() {
+            match self.poll() {
                 Event::Nothing => {}
                 event => return event,
             }
@@ -105,7 +105,7 @@ impl Tracer {
             let delay = self.wake_up_delay_ns();
             self.control.sleep(Some(left));
             // Whatever ended the sleep came when we were woken up, before we were given a CPU.
-            self.nobody_stood_ns = clock::now_ns() - (self.wake_up_delay_ns() - delay);
+            self.none_stopped_ns = clock::now_ns() - (self.wake_up_delay_ns() - delay);
         }
     }
 
@@ -120,14 +120,14 @@ impl Tracer {
     }
 
     /// What has happened to any seized thread, without waiting.
-    pub fn now(&mut self) -> Event {
+    pub fn poll(&mut self) -> Event {
         let before = clock::now_ns();
         let mut status = 0;
         // SAFETY: the call writes one number, which lives on our stack.
         match unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) } {
             thread if thread > 0 => event(Pid::from_raw(thread), status),
             _ => {
-                self.nobody_stood_ns = before;
+                self.none_stopped_ns = before;
                 Event::Nothing
             }
         }
@@ -135,8 +135,8 @@ impl Tracer {
 
     /// The last time that no seized thread was seen stopped, CLOCK_MONOTONIC: one that is stopped now stopped then or
     /// later.
-    pub fn nobody_stood_ns(&self) -> u64 {
-        self.nobody_stood_ns
+    pub fn none_stopped_ns(&self) -> u64 {
+        self.none_stopped_ns
     }
 
     /// Resumes a stopped thread, with the signal that was pending for it.
@@ -152,7 +152,7 @@ impl Tracer {
 /// What a status of waitpid(2) says of a seized thread.
 fn event(thread: Pid, status: c_int) -> Event {
     if !libc::WIFSTOPPED(status) {
-        return Event::Gone(thread);
+        return Event::Ended(thread);
     }
     match status >> 16 {
         // A signal was on its way to it: it is passed on.
@@ -165,7 +165,7 @@ fn event(thread: Pid, status: c_int) -> Event {
 fn refusal(errno: Errno) -> Refusal {
     match errno {
         Errno::EPERM | Errno::EACCES => Refusal::NotPermitted,
-        _ => Refusal::Gone,
+        _ => Refusal::Ended,
     }
 }
 
@@ -183,6 +183,6 @@ mod tests {
             let status = libc::PTRACE_EVENT_STOP << 16 | event_stop << 8 | 0x7f;
             assert_eq!(event(thread, status), Event::Stopped(thread, 0));
         }
-        assert_eq!([event(thread, 7 << 8), event(thread, libc::SIGKILL)], [Event::Gone(thread); 2]);
+        assert_eq!([event(thread, 7 << 8), event(thread, libc::SIGKILL)], [Event::Ended(thread); 2]);
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use libbpf_rs::Link;
 use libbpf_rs::skel::Skel;
 
-use super::options::{LadderOptions, Start};
 use super::skeleton::LadderSkel;
+use super::{LadderOptions, Start};
 use crate::queries::called;
 use crate::symbols::{self, Function, Rules};
 use crate::uprobes::{self, MOST_FUNCTIONS, Trap, Way};

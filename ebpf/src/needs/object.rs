@@ -71,12 +71,12 @@ struct Part {
 }
 
 /// Of one object file.
-pub struct Asked<'a> {
+pub struct ObjectNeeds<'a> {
     elf: ElfFile64<'a>,
     relocations: BTreeMap<String, Vec<Relocation>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ObjectNeeds<'a> {
     /// None for what clang did not make for the kernel: nothing of it can be held against anything.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let elf = ElfFile64::parse(bytes).ok()?;
@@ -249,13 +249,13 @@ mod tests {
     #[test]
     fn programs_of_uprobes_share_no_stack() {
         for (name, bytes) in [object!("ladder"), object!("records"), object!("uprobe"), object!("writes")] {
-            let asked = Asked::of(bytes).unwrap();
+            let needs = ObjectNeeds::of(bytes).unwrap();
             let of_uprobes = |index| {
-                let section = asked.elf.section_by_index(index).unwrap();
+                let section = needs.elf.section_by_index(index).unwrap();
                 let name = section.name().unwrap().trim_start_matches('?').to_owned();
                 name.starts_with("uprobe") || name.starts_with("uretprobe")
             };
-            let programs: Vec<&str> = asked
+            let programs: Vec<&str> = needs
                 .elf
                 .symbols()
                 .filter(|one| one.kind() == SymbolKind::Text && one.section_index().is_some_and(of_uprobes))
@@ -263,7 +263,7 @@ mod tests {
                 .collect();
             assert!(programs.len() >= 3, "{name}: {programs:?}");
             for program in programs {
-                assert!(asked.helpers(program).contains(&TAIL_CALL), "{name}: {program}");
+                assert!(needs.helpers(program).contains(&TAIL_CALL), "{name}: {program}");
             }
         }
     }

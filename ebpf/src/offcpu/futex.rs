@@ -206,21 +206,21 @@ impl Callers {
     }
 
     /// The innermost function of the library on the stack, as the program finds it; 0: none.
-    fn caller(&self, process: &Process, sp: u64, place: u64) -> u64 {
+    fn caller(&self, process: &Process, sp: u64, pc: u64) -> u64 {
         let mut words = [0; STACK_WORDS * 8];
         let memory = File::open(process.path("mem"));
         let read = memory.and_then(|memory| memory.read_at(&mut words, sp)).unwrap_or(0);
         let returns = words[..read].chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
-        let mut places = std::iter::once(place).chain(returns.map(|place| place.wrapping_sub(1)));
-        places.find(|&place| self.use_of(place).is_some()).unwrap_or(0)
+        let mut addresses = std::iter::once(pc).chain(returns.map(|address| address.wrapping_sub(1)));
+        addresses.find(|&address| self.use_of(address).is_some()).unwrap_or(0)
     }
 }
 
 /// Where a mapping of the file has an address of the file; None where another mapping has it.
 fn mapped_at(elf: &Elf, map: &Mapping, address: u64) -> Option<u64> {
     let offset = elf.offset_of(ObjectAddress(address))?.0;
-    let place = map.range.start.checked_add(offset.checked_sub(map.offset)?)?;
-    map.range.contains(&place).then_some(place)
+    let mapped = map.range.start.checked_add(offset.checked_sub(map.offset)?)?;
+    map.range.contains(&mapped).then_some(mapped)
 }
 
 /// The constants of a skeleton by which its programs know who waits in a futex (`bpf/futex.h`).

@@ -7,8 +7,8 @@ use observer::Failure;
 use serde::Serialize;
 
 use super::counter::RecordsCounter;
-use super::options::{Keep, RecordsOptions};
 use super::skeleton::types::{counter as Counter, gate_state, rows_of};
+use super::{Keep, RecordsOptions};
 use crate::symbols::Function;
 use crate::uprobes::Trap;
 
@@ -79,7 +79,7 @@ impl Pilot {
     /// How long a slow query takes at least (ns), one in how many of the others is kept, and what is to be known of
     /// that.
     pub fn what_is_kept(&self, options: &RecordsOptions) -> (u64, u32, Vec<String>) {
-        let slow_ns = match options.threshold {
+        let slow_ns = match options.threshold_us {
             _ if options.keep == Keep::All => {
                 return (0, 1, vec!["every followed query was kept".to_owned()]);
             }

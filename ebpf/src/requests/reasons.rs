@@ -10,6 +10,7 @@ use perfdata::writer::{Recording, Sample};
 use recording::{Kernel, Mapping};
 
 use super::skeleton::types;
+use crate::session::MeasuredWindow;
 
 /// The recording's event: how many requests had a stack.
 const EVENT: &str = "requests";
@@ -17,8 +18,7 @@ const EVENT: &str = "requests";
 /// What the stacks are of.
 pub struct Given<'a> {
     pub pid: u32,
-    pub start_ns: u64,
-    pub end_ns: u64,
+    pub window: MeasuredWindow,
     pub stacks: HashMap<u64, types::stack>,
     pub mappings: &'a [(Mapping, Option<Vec<u8>>)],
 }
@@ -31,22 +31,28 @@ pub fn write_recording(
     seen: &[(u64, [i8; 16], u64)],
     kernel: &Kernel,
 ) -> io::Result<()> {
-    let mut out =
-        Recording::create(File::create(path)?, given.pid as i32, &[EVENT], None, kernel, given.start_ns)?;
+    let mut out = Recording::create(
+        File::create(path)?,
+        given.pid as i32,
+        &[EVENT],
+        None,
+        kernel,
+        given.window.start_ns,
+    )?;
     for (mapping, build_id) in given.mappings {
-        out.mapping(mapping, build_id.as_deref(), given.start_ns)?;
+        out.mapping(mapping, build_id.as_deref(), given.window.start_ns)?;
     }
     for (number, (hash, comm, count)) in seen.iter().enumerate() {
         let tid = number as i32 + 1;
         let name: Vec<u8> = comm.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
-        out.comm(tid, &name, given.start_ns)?;
+        out.comm(tid, &name, given.window.start_ns)?;
         let Some(stack) = given.stacks.get(hash) else { continue };
         let depth = (stack.depth as usize).min(stack.addresses.len());
         let chain: Vec<u64> =
             std::iter::once(CONTEXT_USER).chain(stack.addresses[..depth].iter().copied()).collect();
         out.sample(&Sample {
             event: 0,
-            time: given.end_ns,
+            time: given.window.end_ns,
             tid,
             period: *count,
             chain: &chain,

@@ -3,7 +3,7 @@
 use observer::Failure;
 use serde::Serialize;
 
-use super::options::{Depth, WritesOptions};
+use super::{Depth, WritesOptions};
 use crate::histogram::Histogram;
 use crate::uprobes::Trap;
 

@@ -7,7 +7,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::Skel;
 use serde::Serialize;
 
-use super::options::WritesOptions;
+use super::WritesOptions;
 use super::skeleton::{self, WritesSkel};
 use crate::layout::names;
 use crate::symbols::{self, Function};

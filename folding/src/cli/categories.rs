@@ -1,6 +1,6 @@
 //! `stackfold categories`
 
-use super::overwrite::RequestFiles;
+use super::overwrite::refuse_overwriting;
 use super::{input, open_input, output, write_output, write_text};
 use crate::categories::report::{ReportContext, classifications};
 use crate::categories::{CategoryReport, Rules, table};
@@ -71,7 +71,7 @@ pub struct CategoriesArgs {
 
 pub fn run(args: &CategoriesArgs) -> Result<u8, Error> {
     let inputs = [Some(&*args.input), args.counts.as_deref(), Some(Path::new(&args.rules))];
-    RequestFiles::refuse_overwriting(inputs.into_iter().flatten(), [("-o", args.output.as_deref())])?;
+    refuse_overwriting(inputs.into_iter().flatten(), [("-o", args.output.as_deref())])?;
     let rules = Rules::load(&args.rules)?;
     let view = rules.view(&args.view)?;
     // Folded text has its marks already; pprof may be without.

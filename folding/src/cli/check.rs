@@ -2,9 +2,9 @@
 
 use super::input::ThreadCount;
 use super::output;
-use super::overwrite::RequestFiles;
+use super::overwrite::refuse_overwriting;
 use super::{write_output, write_text};
-use crate::check::{self, Comparison, Request, Verdict};
+use crate::check::{self, Comparison, Verdict};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::terminal;
 use std::path::PathBuf;
@@ -50,13 +50,9 @@ pub struct CheckArgs {
 }
 
 pub fn run(args: &CheckArgs) -> Result<u8, Error> {
-    RequestFiles::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())])?;
-    let comparison = check::check(&Request {
-        recording: &args.input,
-        only_pids: &args.only_pid,
-        event: args.event.as_deref(),
-        threads: args.threads.number(),
-    })?;
+    refuse_overwriting([&*args.input], [("-o", args.output.as_deref())])?;
+    let event = args.event.as_deref();
+    let comparison = check::check(&args.input, &args.only_pid, event, args.threads.number())?;
     if comparison.events.is_empty() {
         return Err(Error::partial("there are no samples to compare"));
     }

@@ -1,7 +1,7 @@
 //! `stackfold diff`
 
-use super::overwrite::RequestFiles;
-use super::{output, write_output};
+use super::overwrite::refuse_overwriting;
+use super::write_output;
 use crate::error::{EXIT_OK, Error};
 use crate::frame_request::FrameRequest;
 use framediff::MatchRule;
@@ -46,9 +46,13 @@ pub struct DiffArgs {
 
 pub fn run(args: &DiffArgs) -> Result<u8, Error> {
     let request = FrameRequest::open(&args.runs)?;
-    RequestFiles::refuse_overwriting(request.files().chain([&*args.runs]), [("-o", args.output.as_deref())])?;
+    refuse_overwriting(request.files().chain([&*args.runs]), [("-o", args.output.as_deref())])?;
     let rules = if args.exact { &[][..] } else { &args.matching };
     let report = request.compare(rules)?.report();
-    write_output(args.output.as_deref(), |out| output::compact_json(&report, out))?;
+    // In one line: it is large.
+    write_output(args.output.as_deref(), |out| {
+        serde_json::to_writer(&mut *out, &report)?;
+        out.write_all(b"\n")
+    })?;
     Ok(EXIT_OK)
 }

@@ -1,7 +1,7 @@
 //! `stackfold fold`
 
 use super::output::{ArtifactOptions, Fold, Format, Output};
-use super::overwrite::RequestFiles;
+use super::overwrite::refuse_overwriting;
 use super::{input, open_input, say};
 use crate::categories::Rules;
 use crate::check::{self, PerfReport};
@@ -284,7 +284,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     let inputs = [Some(&*args.input), args.counts_from.as_deref(), args.intervals.as_deref()];
     let named = outputs.iter().map(|output| (output.option, output.path));
     let beside = args.profile_of.iter().map(|(_, path)| ("--profile-of", Some(&**path)));
-    RequestFiles::refuse_overwriting(inputs.into_iter().flatten(), named.chain(beside))?;
+    refuse_overwriting(inputs.into_iter().flatten(), named.chain(beside))?;
     let options = args.options()?;
     let options = Options { detail: detail(&outputs, &options), ..options };
     let mut rules = args.rules.as_deref().map(Rules::load).transpose()?;

@@ -112,10 +112,7 @@ pub fn read_stacks(path: &Path, options: &Options) -> Result<Collector, Error> {
 fn begin(path: &Path) -> Result<(Vec<u8>, File), Error> {
     let input = open_input(path)?;
     let mut head = Vec::new();
-    (&input)
-        .take(looks::ENOUGH)
-        .read_to_end(&mut head)
-        .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
+    (&input).take(looks::ENOUGH).read_to_end(&mut head).map_err(|error| Error::unreadable(path, &error))?;
     Ok((head, input))
 }
 

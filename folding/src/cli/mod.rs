@@ -89,7 +89,7 @@ fn open_input(path: &Path) -> Result<File, Error> {
         true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
         false => File::open(if data.is_file() { &data } else { path }),
     };
-    opened.map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))
+    opened.map_err(|error| Error::unreadable(path, &error))
 }
 
 /// A message on standard error.
@@ -97,25 +97,21 @@ fn say(text: &str) {
     let _ = io::stderr().write_all(terminal::lines(text).as_bytes());
 }
 
-/// Writes data to the file, or to standard output without one; a reader that went away is no failure.
-fn write_output(
-    path: Option<&Path>,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), Error> {
-    write_to(path, false, write)
-}
-
-/// The same for text that people read.
+/// The same as `write_output`, for text that people read: wherever it goes, what would steer a terminal is written out.
 fn write_text(
     path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
-    write_to(path, true, write)
+    write_output(path, |out| {
+        let mut out = terminal::EscapingWriter::new(out);
+        write(&mut out)?;
+        out.flush()
+    })
 }
 
-fn write_to(
+/// Writes data to the file, or to standard output without one; a reader that went away is no failure.
+fn write_output(
     path: Option<&Path>,
-    is_text: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
     let (out, is_terminal): (Box<dyn Write>, bool) = match path {
@@ -127,7 +123,7 @@ fn write_to(
             (Box::new(BufWriter::new(file)), is_terminal)
         }
     };
-    let mut out = if is_text || is_terminal { Box::new(terminal::EscapingWriter::new(out)) } else { out };
+    let mut out = if is_terminal { Box::new(terminal::EscapingWriter::new(out)) } else { out };
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if path.is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {

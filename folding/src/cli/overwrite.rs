@@ -7,12 +7,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a request reads and writes, each with the word for it.
-#[derive(Default)]
-pub struct RequestFiles<'a> {
-    known: Vec<(&'static str, &'a Path, FileIdentity)>,
-}
-
 /// A file, whatever names it has.
 #[derive(PartialEq, Eq)]
 enum FileIdentity {
@@ -24,41 +18,37 @@ enum FileIdentity {
     New(PathBuf),
 }
 
-impl<'a> RequestFiles<'a> {
-    /// Those of a request: its inputs, `-` being standard input, and its outputs by their options.
-    ///
-    /// An output of no name goes to standard output. Devices and pipes may be named as often as one likes.
-    pub fn refuse_overwriting(
-        inputs: impl IntoIterator<Item = &'a Path>,
-        outputs: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>,
-    ) -> Result<(), Error> {
-        let mut files = Self::default();
-        for path in inputs {
-            let place = if path == Path::new("-") {
-                identity_of_descriptor(io::stdin())
-            } else {
-                identity_of_path(path)
-            };
-            // One that is not there will be missed soon enough.
-            let place = place.filter(|place| !matches!(place, FileIdentity::New(_)));
-            files.known.extend(place.map(|place| ("the input", path, place)));
-        }
-        for (option, path) in outputs {
-            let place = path.map_or_else(|| identity_of_descriptor(io::stdout()), identity_of_path);
-            let Some(place) = place else { continue };
-            let path = path.unwrap_or(Path::new("standard output"));
-            if let Some((other, name, _)) = files.known.iter().find(|known| known.2 == place) {
-                return Err(Error::usage(format!(
-                    "{option} {} and {other} {} are the same file, and writing one would destroy the other; \
-                     give {option} a name of its own",
-                    path.display(),
-                    name.display()
-                )));
-            }
-            files.known.push((option, path, place));
-        }
-        Ok(())
+/// Refuses a request whose output is one of its inputs, `-` being standard input, or another output; outputs have their
+/// options.
+///
+/// An output of no name goes to standard output. Devices and pipes may be named as often as one likes.
+pub fn refuse_overwriting<'a>(
+    inputs: impl IntoIterator<Item = &'a Path>,
+    outputs: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>,
+) -> Result<(), Error> {
+    let mut known = Vec::new();
+    for path in inputs {
+        let is_stdin = path == Path::new("-");
+        let file = if is_stdin { identity_of_descriptor(io::stdin()) } else { identity_of_path(path) };
+        // One that is not there will be missed soon enough.
+        let file = file.filter(|file| !matches!(file, FileIdentity::New(_)));
+        known.extend(file.map(|file| ("the input", path, file)));
     }
+    for (option, path) in outputs {
+        let file = path.map_or_else(|| identity_of_descriptor(io::stdout()), identity_of_path);
+        let Some(file) = file else { continue };
+        let path = path.unwrap_or(Path::new("standard output"));
+        if let Some((other, name, _)) = known.iter().find(|(_, _, other)| *other == file) {
+            return Err(Error::usage(format!(
+                "{option} {} and {other} {} are the same file, and writing one would destroy the other; \
+                 give {option} a name of its own",
+                path.display(),
+                name.display()
+            )));
+        }
+        known.push((option, path, file));
+    }
+    Ok(())
 }
 
 fn identity_of_path(path: &Path) -> Option<FileIdentity> {

@@ -5,9 +5,7 @@
 //! step or a copy of the schema, and save some hundred lines.
 
 mod fields;
-mod names;
 mod read;
-mod samples;
 mod sites;
 mod tables;
 mod wire;

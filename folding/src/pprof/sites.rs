@@ -1,7 +1,7 @@
 //! Chains of sites as samples: in order, and in pieces that several threads put together.
 
-use super::samples::{SampleWriter, ValueKinds};
-use super::wire::{self, Element};
+use super::fields::{profile as top, sample};
+use super::wire::{self, Element, Message};
 use crate::intern::SPREAD;
 use crate::locations::{LocatedChain, Locations};
 use crate::threads;
@@ -17,6 +17,13 @@ const TEXT: usize = 128 << 10;
 
 /// The sort key of something that was counted, and its number.
 pub type Placed = (u64, u32);
+
+/// Which values samples have.
+#[derive(Clone, Copy)]
+pub struct ValueKinds {
+    pub counts: bool,
+    pub weights: bool,
+}
 
 /// Chains of sites, each site a location.
 pub struct Sites<'p> {
@@ -56,8 +63,12 @@ impl Sites<'_> {
         let chains = || {
             if a.chain == b.chain { Ordering::Equal } else { self.chain(a.chain).cmp(self.chain(b.chain)) }
         };
-        let commands = || self.ranks[a.command as usize].cmp(&self.ranks[b.command as usize]);
-        chains().then_with(commands)
+        chains().then_with(|| self.rank(a.command).cmp(&self.rank(b.command)))
+    }
+
+    /// The rank of a command; none: 0.
+    pub fn rank(&self, command: Option<u32>) -> u32 {
+        command.map_or(0, |command| self.ranks[command as usize])
     }
 
     /// Samples, each of what is the same. `labels` gives those of a command.
@@ -65,22 +76,31 @@ impl Sites<'_> {
         &self,
         sorted: &[Placed],
         values: ValueKinds,
-        labels: impl Fn(u32) -> &'l [u8],
+        labels: impl Fn(Option<u32>) -> &'l [u8],
     ) -> io::Result<Vec<u8>> {
         // All chains are touched first, so that their cache misses overlap.
         let leaf = |placed| self.located.chain(self.counted(placed).chain).first();
         std::hint::black_box(sorted.iter().filter_map(leaf).map(|&leaf| u64::from(leaf)).sum::<u64>());
-        let mut samples = SampleWriter::default();
-        samples.text.bytes.reserve(TEXT);
+        let [mut text, mut whole, mut locations] = [(); 3].map(|()| Message::default());
+        text.bytes.reserve(TEXT);
         let same =
             |a: &Placed, b: &Placed| a.0 == b.0 && self.compare(self.counted(a), self.counted(b)).is_eq();
         for same in sorted.chunk_by(same) {
             let &LocatedChain { chain, command, .. } = self.counted(&same[0]);
             let tally = same.iter().fold(Tally::default(), |sum, one| sum.plus(self.counted(one).tally));
-            wire::elements(&mut samples.locations.bytes, self.chain(chain));
-            samples.add(values, tally, labels(command))?;
+            let weight = i64::try_from(tally.weight).map_err(|_| {
+                io::Error::other(format!("pprof has no number as large as the weight {}", tally.weight))
+            })?;
+            let numbers = [values.counts.then_some(tally.samples), values.weights.then_some(weight as u64)];
+            locations.clear();
+            wire::elements(&mut locations.bytes, self.chain(chain));
+            whole.clear();
+            whole.bytes(sample::LOCATION, &locations.bytes);
+            whole.packed(sample::VALUE, numbers.into_iter().flatten());
+            whole.bytes.extend_from_slice(labels(command));
+            text.bytes(top::SAMPLE, &whole.bytes);
         }
-        Ok(samples.text.bytes)
+        Ok(text.bytes)
     }
 }
 

@@ -57,7 +57,7 @@ impl TableWriter {
 
     /// The mapping of an object; 0 if it is not known.
     pub fn mapping(&mut self, dso: &[u8]) -> u32 {
-        if dso.is_empty() || dso == b"[unknown]" {
+        if dso.is_empty() {
             return 0;
         }
         let file = self.string(dso);

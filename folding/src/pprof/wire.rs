@@ -41,15 +41,9 @@ impl Message {
     }
 
     /// The key and length that precede so many bytes of a field.
-    pub fn begin_bytes(&mut self, field: u32, len: usize) {
+    fn begin_bytes(&mut self, field: u32, len: usize) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(len as u64);
-    }
-
-    /// A field of bytes that were put together before, in several pieces.
-    pub fn pieces(&mut self, field: u32, pieces: &[&[u8]]) {
-        self.begin_bytes(field, pieces.iter().map(|piece| piece.len()).sum());
-        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
     }
 
     /// Numbers one behind the other, in a field of bytes.
@@ -58,12 +52,6 @@ impl Message {
             values.clone().map(|value| (64 - (value | 1).leading_zeros()).div_ceil(7) as usize).sum();
         self.begin_bytes(field, len);
         values.for_each(|value| self.varint(value));
-    }
-
-    /// A number of a packed field that is put together here.
-    #[inline]
-    pub fn element(&mut self, number: Element) {
-        elements(&mut self.bytes, std::iter::once(number));
     }
 
     fn varint(&mut self, mut value: u64) {
@@ -244,13 +232,13 @@ mod tests {
     fn elements_are_numbers_put_together_before() {
         let values = [0, 1, 127, 128, 300, 16_383, 16_384, 2_097_151, 2_097_152, 1 << 28, u32::MAX];
         let mut chain = Message::default();
-        values.iter().for_each(|&value| chain.element(Element::new(value)));
+        elements(&mut chain.bytes, values.iter().map(|&value| Element::new(value)));
         assert!(values.iter().all(|&value| Element::new(value).number() == value));
         let mut packed = Message::default();
         packed.packed(1, values.iter().map(|&value| value.into()));
-        let mut pieces = Message::default();
-        pieces.pieces(1, &[&chain.bytes[..5], &chain.bytes[5..]]);
-        assert_eq!(pieces.bytes, packed.bytes);
+        let mut field = Message::default();
+        field.bytes(1, &chain.bytes);
+        assert_eq!(field.bytes, packed.bytes);
     }
 
     #[test]

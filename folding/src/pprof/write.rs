@@ -1,23 +1,17 @@
 //! A profile as pprof.
 
 use super::fields::{label, profile as top, sample, value_type};
-use super::names::FrameLocations;
-use super::samples::{SampleWriter, ValueKinds};
-use super::sites::{Sites, pieces};
+use super::sites::{Sites, ValueKinds, pieces};
 use super::tables::TableWriter;
 use super::wire::{Element, Message};
 use crate::frame::Origin;
-use crate::intern::IntMap;
-use crate::locations::Location;
+use crate::locations::{Location, Locations};
 use crate::profile::Profile;
 use crate::stats::Stats;
 use crate::threads;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
-
-/// Bytes that are worth being packed.
-const PIECE: usize = 1 << 16;
 
 /// Pieces that each thread puts together before they are written.
 const AT_ONCE: usize = 4;
@@ -29,11 +23,6 @@ pub fn write_pprof(profile: &Profile, stats: &Stats, threads: usize, out: &mut d
     gzip.finish()?.flush()
 }
 
-/// Where to find what a first frame says.
-fn key(frame: Option<u32>) -> u64 {
-    frame.map_or(u64::MAX, u64::from)
-}
-
 struct ProfileWriter<'p> {
     profile: &'p Profile,
     /// The event, if the input states it.
@@ -42,16 +31,8 @@ struct ProfileWriter<'p> {
     weight: Option<(&'p str, &'p str)>,
     counted: bool,
     tables: TableWriter,
-    /// What each first frame of a stack says, by its number.
-    firsts: IntMap<u64, FirstFrame>,
     text: Message,
     threads: usize,
-}
-
-/// What the first frame of a stack says of all of it.
-struct FirstFrame {
-    is_command: bool,
-    labels: Vec<u8>,
 }
 
 impl<'p> ProfileWriter<'p> {
@@ -60,14 +41,15 @@ impl<'p> ProfileWriter<'p> {
             "ns" => "nanoseconds",
             unit => unit,
         };
-        let weight = (unit != "samples").then(|| (stats.event.as_deref().unwrap_or("weight"), unit));
+        // Two values of one name are refused by `go tool pprof`.
+        let event = stats.event.as_deref().filter(|event| *event != "samples").unwrap_or("weight");
+        let weight = (unit != "samples").then_some((event, unit));
         Self {
             profile,
             event: stats.event.as_deref(),
             weight,
             counted: weight.is_none() || profile.total().samples > 0,
             tables: TableWriter::new(),
-            firsts: IntMap::default(),
             text: Message::default(),
             threads,
         }
@@ -84,10 +66,9 @@ impl<'p> ProfileWriter<'p> {
         }
         out.write_all(&self.text.bytes)?;
         self.text.clear();
-        if self.profile.located.is_empty() {
-            self.by_frame(out)?
-        } else {
-            self.by_site(out)?
+        match &self.profile.located {
+            located if located.is_empty() => self.samples(&Locations::of_frames(self.profile), out)?,
+            located => self.samples(located, out)?,
         }
         let main = self.weight.map_or("samples", |(name, _)| name);
         let main = self.tables.string(main.as_bytes());
@@ -96,29 +77,9 @@ impl<'p> ProfileWriter<'p> {
         out.write_all(&self.text.bytes)
     }
 
-    /// Stacks of frames that know their origin.
-    fn by_frame(&mut self, out: &mut impl Write) -> io::Result<()> {
+    /// The stacks, each site of which is a location.
+    fn samples(&mut self, located: &Locations, out: &mut impl Write) -> io::Result<()> {
         let profile = self.profile;
-        let mut frames = FrameLocations::new(profile);
-        let mut samples = SampleWriter::default();
-        for stack in profile.sorted_by_leaf() {
-            let chain = profile.chain(stack);
-            let first = self.first(chain.first().copied());
-            let is_command = self.firsts.get(&first).is_some_and(|first| first.is_command);
-            frames.locations(&chain[usize::from(is_command)..], &mut self.tables, &mut samples.locations);
-            samples.add(self.values(), profile.tally(stack), self.labels_of(first))?;
-            if samples.text.bytes.len() > PIECE {
-                out.write_all(&samples.text.bytes)?;
-                samples.text.clear();
-            }
-        }
-        out.write_all(&samples.text.bytes)
-    }
-
-    /// Stacks of sites, each of which is a location.
-    fn by_site(&mut self, out: &mut impl Write) -> io::Result<()> {
-        let profile = self.profile;
-        let located = &profile.located;
         let ranks = profile.ranks();
         let mut functions = vec![0; profile.frames()];
         let mut mappings = vec![None; located.objects()];
@@ -136,18 +97,19 @@ impl<'p> ProfileWriter<'p> {
             let functions = frames.iter().map(|&frame| functions[frame as usize]);
             locations[site as usize] = self.tables.location(mapping, address, functions);
         }
-        // Strings are numbered as they come: in the order of the commands' names.
-        let mut commands: Vec<u32> = located.counted().iter().map(|counted| counted.command).collect();
-        commands.sort_unstable_by_key(|&command| ranks[command as usize]);
-        commands.dedup();
-        for command in commands {
-            self.first(Some(command));
-        }
         let sites = Sites { located, locations, ranks: &ranks };
+        // Strings are numbered as they come: in the order of the commands' names.
+        let mut commands: Vec<_> = located.counted().iter().map(|counted| counted.command).collect();
+        commands.sort_unstable_by_key(|&command| sites.rank(command));
+        commands.dedup();
+        let mut labels = vec![Vec::new(); ranks.len() + 1];
+        for command in commands {
+            labels[sites.rank(command) as usize] = self.labels(command).bytes;
+        }
         let sorted = sites.sorted(self.threads);
-        let this = &*self;
-        let labels = |command| this.labels_of(key(Some(command)));
-        let text = |piece: &&[_]| sites.samples(piece, this.values(), labels);
+        let values = ValueKinds { counts: self.counted, weights: self.weight.is_some() };
+        let text =
+            |piece: &&[_]| sites.samples(piece, values, |command| &labels[sites.rank(command) as usize]);
         for several in pieces(&sorted).chunks(AT_ONCE * self.threads) {
             for samples in threads::each(several, self.threads, text) {
                 out.write_all(&samples?)?;
@@ -156,29 +118,10 @@ impl<'p> ProfileWriter<'p> {
         Ok(())
     }
 
-    fn values(&self) -> ValueKinds {
-        ValueKinds { counts: self.counted, weights: self.weight.is_some() }
-    }
-
-    /// The labels of all samples whose stack has this first frame.
-    fn labels_of(&self, first: u64) -> &[u8] {
-        self.firsts.get(&first).map_or(&[], |first| &first.labels)
-    }
-
-    /// Learns what the first frame of a stack says; gives where to find it.
-    fn first(&mut self, frame: Option<u32>) -> u64 {
-        let key = key(frame);
-        if !self.firsts.contains_key(&key) {
-            let origin = frame.and_then(|frame| self.profile.frame(frame).origin);
-            let is_command = matches!(origin, Some(Origin::Command { .. }));
-            let labels = self.labels(origin).bytes;
-            self.firsts.insert(key, FirstFrame { is_command, labels });
-        }
-        key
-    }
-
-    fn labels(&mut self, origin: Option<Origin<&[u8]>>) -> Message {
+    /// The labels of all samples of a command.
+    fn labels(&mut self, command: Option<u32>) -> Message {
         let mut labels = Message::default();
+        let origin = command.and_then(|command| self.profile.frame(command).origin);
         if let Some(Origin::Command { pid, tid, comm }) = origin {
             let comm = self.tables.string(comm);
             self.label(&mut labels, b"comm", label::STR, comm);

@@ -83,7 +83,7 @@ impl Stats {
         }
         if self.dropped_lines > 0 {
             let mut lines = format!("{} lines not understood and dropped; the first:", self.dropped_lines);
-            for line in &self.dropped_first {
+            for (_, line) in &self.dropped_first {
                 let _ = write!(lines, "\n    {}", terminal::name(line));
             }
             warnings.push(lines);

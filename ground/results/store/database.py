@@ -259,14 +259,14 @@ class Store:
     def _add(self, tables: RunTables) -> None:
         order = sorted(tables.rows, key=lambda name: (name == "runs", name not in DICTIONARIES))
         partial: dict[Path, Path] = {}
-        with scratch_directory() as place, writing(self._root), self._written(partial):
+        with scratch_directory() as scratch, writing(self._root), self._written(partial):
             for table in order:
-                source = self._staged(table, tables.rows[table], place)
+                source = self._staged(table, tables.rows[table], scratch)
                 if self._ask(f"SELECT 1 FROM {source} LIMIT 1").rows:
                     self._write(f"SELECT * FROM {source}", table, self._path(table, tables.day, tables.run), partial)
         self._stale = True
 
-    def _staged(self, table: str, rows: Sequence[Mapping[str, Any]], place: Path) -> str:
+    def _staged(self, table: str, rows: Sequence[Mapping[str, Any]], scratch: Path) -> str:
         """The rows as something to select from; of a dictionary those that the store does not know."""
         name = f"new_{table}"
         self._ask(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM form.{table} WHERE false")
@@ -275,7 +275,7 @@ class Store:
                 f"INSERT INTO {name} VALUES (?, ?, ?)", [(row["run"], row["name"], row["data"]) for row in rows]
             )
             return name
-        file = place / f"{table}.json"
+        file = scratch / f"{table}.json"
         file.write_bytes(msgspec.json.Encoder().encode_lines(rows))
         forms = self._ask(f"DESCRIBE form.{table}").rows
         columns = ", ".join(f"'{column}': '{kind}'" for column, kind, *_ in forms)
@@ -328,8 +328,8 @@ class Store:
         unknown = [run for run in runs if not self.holds(run)]
         if unknown:
             raise UsageError(f"{self.directory} holds no run {unknown[0]}", mend="ioflame store ls STORE")
-        told, stems = listed(runs), {run.partition(".")[0] for run in runs}
-        named = f"(run IN ({told}) OR {FILE_OF_RUN} IN ({told}))"
+        quoted_runs, stems = listed(runs), {run.partition(".")[0] for run in runs}
+        named = f"(run IN ({quoted_runs}) OR {FILE_OF_RUN} IN ({quoted_runs}))"
         with locked(self._root):
             self._open()
             remove_left(self._root, self._files)
@@ -344,7 +344,7 @@ class Store:
                         source, names = select_from([path]), replaced_by(path) or []
                         lists = {name.removesuffix(".parquet") for name in names}
                         if gone & lists or self._ask(f"SELECT 1 FROM {source} WHERE {named} LIMIT 1").rows:
-                            self._merge([path], f"SELECT * FROM {source} WHERE NOT {named}", table, gone, told)
+                            self._merge([path], f"SELECT * FROM {source} WHERE NOT {named}", table, gone, quoted_runs)
         self._stale = True
 
     def compact(self) -> int:

@@ -63,12 +63,12 @@ def _files(spark: Any, names: str) -> Any:
     return spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", names)
 
 
-def _rows(spark: Any, place: str, schema: str, lists: Mapping[str, Sequence[str]]) -> Any:
+def _rows(spark: Any, table: str, schema: str, lists: Mapping[str, Sequence[str]]) -> Any:
     from pyspark.errors import AnalysisException
     from pyspark.sql.functions import lit, split_part
 
     try:
-        found = _files(spark, f"*{_MERGED}").schema(schema).parquet(place)
+        found = _files(spark, f"*{_MERGED}").schema(schema).parquet(table)
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from collectors.counts import Count, Counted, QueryCount
 from collectors.report_phases import QueriesBesideWriter, ReportedPhase, ReportPhases
-from collectors.rocksdb_clients import argv_of, has_open, open_database, place_of, thread_names, version_in
+from collectors.rocksdb_clients import argv_of, has_open, open_database, thread_names, version_in, working_directory
 from ground.errors import MeasurementError
 from ground.results.record import RunRecord
 from ground.results.roles import WRITER, client_roles
@@ -110,7 +110,7 @@ def _calls_of_write(process: HeldProcess, tid: int) -> Count:
 
 def command_of(process: HeldProcess) -> BenchCommand | None:
     """The command line of a process, where it is one of a db_bench; None for any other."""
-    return bench_command(argv_of(process), place_of(process))
+    return bench_command(argv_of(process), working_directory(process))
 
 
 def bench_of(process: HeldProcess) -> BenchCommand | None:

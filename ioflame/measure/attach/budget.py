@@ -42,7 +42,7 @@ def runaway_limit(left: float) -> int | None:
 
 def runaway_error(children: Iterable[Child], used: float, left: float) -> MeasurementError | None:
     """Where one of them was ended for its CPU, what has to be said of it."""
-    # One that is deaf to the first signal gets the second, which others send as well.
+    # SIGKILL follows where SIGXCPU is ignored; others may send SIGKILL, too.
     by = {-signal.SIGXCPU, -signal.SIGKILL} if used > left + 1 else {-signal.SIGXCPU}
     gone = [child.name for child in children if not child.running and child.returncode in by]
     if not gone:

@@ -1,4 +1,4 @@
-"""A target watched for a while, again and again: a run directory each time, the old ones removed, some kept."""
+"""A target watched repeatedly, for a while each time: a run directory each time, the old ones removed, some kept."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,25 +57,24 @@ class AttachOptions:
     redact:   hash names in all that is written
     """
 
-    pids: Sequence[int]
-    group: Path | None
     asked: str
-    seconds: float
-    engine: str | None
-    rules: Path | None
-    counts: Mapping[str, Counted]
-    symbol: str | None
     event: str
     frequency: int
     callgraph: str
     collect: tuple[str, ...]
     asked_to_collect: bool
-    device: Path | None
-    budget: float | None
-    period: float
-    redact: bool
     out: Path
-    quiet: bool
+    pids: Sequence[int] = ()
+    group: Path | None = None
+    seconds: float = 0.0
+    engine: str | None = None
+    rules: Path | None = None
+    counts: Mapping[str, Counted] = field(default_factory=dict)
+    symbol: str | None = None
+    device: Path | None = None
+    budget: float | None = None
+    period: float = 0.0
+    redact: bool = False
 
 
 @dataclass(frozen=True)

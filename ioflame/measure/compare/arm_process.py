@@ -55,7 +55,7 @@ class ArmProcess(Workload):
             job.database().begin(job.options.workload)
         # env and not the environment of what we start: a preloaded library is for the client alone.
         own = [f"{name}={value}" for name, value in self.arm.environment.items()]
-        argv = job.command(seeds, run.path(job.engine.report_name), lifetime, ["env", *own] if own else [])
+        argv = job.command(seeds.first, run.path(job.engine.report_name), lifetime, ["env", *own] if own else [])
         self.start(argv, lifetime, {_PADDING: "x" * self.process.environment_bytes})
         self.wait_until_reading()
         self.process.pid = run.record.pid

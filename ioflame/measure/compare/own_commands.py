@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from folding.stackfold import stackfold_binary
 from ground.errors import RefusedError, UsageError
@@ -29,7 +28,7 @@ from workloads.database import Database
 from workloads.engine import Engine
 from workloads.engines.rocksdb.command_line import BenchCommand, differing_flags
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape, Sizing
+from workloads.scales import DatabaseShape, Sizing
 
 # The engine's own: held by whoever has the database open. `struct flock` of Linux, 64 bits, for the whole file.
 _LOCK = "LOCK"
@@ -47,14 +46,13 @@ class GivenDatabase(Database):
         self._next = int(time.time())
 
     def take_seeds(self, step: str, threads: int) -> SeedRange:
-        taken = self.any_seeds(step, threads)
-        self.seeds.append(SeedRange(step, self._next, taken.threads))
-        self._next += taken.threads
+        self.seeds.append(SeedRange(step, self._next, self._seeds_of(step, threads)))
+        self._next += self.seeds[-1].threads
         return self.seeds[-1]
 
-    def command(self, step: str, seeds: SeedRange, **run: Any) -> list[str]:
+    def command(self, step: str, threads: int = 1, seed: int = 0) -> list[str]:
         """Of a look at its levels: nothing else is run on it but what the user gave."""
-        del step, seeds, run
+        del step, threads, seed
         return [str(self._program), *self._bench.levels(self.directory)]
 
 
@@ -78,8 +76,8 @@ class CommandJob(Job):
     def database(self) -> Database:
         return GivenDatabase(self.engine, self.build, self.db_dir, self.bench)
 
-    def command(self, seeds: SeedRange, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
-        own = self.bench.measured(self.db_dir, report, seconds, seeds.first)
+    def command(self, seed: int, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
+        own = self.bench.measured(self.db_dir, report, seconds, seed)
         return held_on(self.options.cpus, [*before, str(self.build.path), *own])
 
 

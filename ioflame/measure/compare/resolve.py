@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import replace
+from typing import Any, get_type_hints
+
+import msgspec
 
 from ground.errors import RefusedError, UsageError
 from ground.results.comparison import COMMAND_LINE
-from ground.settings import Setting
 from ground.text.progress import Reporter
 from ioflame.measure.builds import build_of
 from ioflame.measure.compare.arms import TWIN, AskedArm, CompareOptions, PlannedArm
@@ -15,9 +17,10 @@ from ioflame.measure.compare.own_commands import command_jobs
 from ioflame.measure.job import Job, new_record, place, resolve
 from ioflame.measure.study import refuse_equal
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape
 
-_SHAPE = {one.name: one.type for one in fields(DatabaseShape)}
+# Of a shape, what a flag can say.
+_SHAPE = {name: kind for name, kind in get_type_hints(DatabaseShape).items() if kind in (int, bool, str)}
 
 
 def resolve_arms(options: CompareOptions, reporter: Reporter) -> list[PlannedArm]:
@@ -63,12 +66,7 @@ def _with_arm(base: Job, asked: AskedArm, reporter: Reporter) -> Job:
     if (options.db_bench, options.library) != (base.options.db_bench, base.options.library):
         build = build_of(engine, options, reporter)
         engine.refuse_lacking(build, options.workload)
-    configuration = engine.configurations().get(options.configuration)
-    if configuration is None:
-        raise RefusedError(
-            f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
-            mend=Setting.CONFIG.to("|".join(engine.configurations())),
-        )
+    configuration = engine.configuration(options.configuration)
     shape = _shape(asked)
     flags = {name: value for name, value in asked.flags.items() if name not in _SHAPE}
     # A client that does not list its flags rejects unknown ones itself.
@@ -84,25 +82,21 @@ def _with_arm(base: Job, asked: AskedArm, reporter: Reporter) -> Job:
         options=options,
         build=build,
         db_dir=db_dir,
-        sizing=replace(sizing, shape=replace(sizing.shape, **shape)),  # type: ignore[arg-type]
+        sizing=replace(sizing, shape=replace(sizing.shape, **shape)),
         configuration=replace(configuration, flags={**configuration.flags, **flags}),
     )
 
 
-def _shape(asked: AskedArm) -> dict[str, int | bool | str]:
+def _shape(asked: AskedArm) -> dict[str, Any]:
     """What of its flags says how its database is loaded."""
     return {name: _parsed(name, value) for name, value in asked.flags.items() if name in _SHAPE}
 
 
-def _parsed(name: str, text: str) -> int | bool | str:
-    kind = str(_SHAPE[name])
+def _parsed(name: str, text: str) -> Any:
+    kind = _SHAPE[name]
     try:
-        if kind == "int":
-            return int(text)
-        if kind == "bool":
-            return {"true": True, "false": False}[text]
-    except (KeyError, ValueError):
-        wanted = "true or false" if kind == "bool" else "a whole number"
-        mend = f"--factor {name}={'true,false' if kind == 'bool' else '<a number>,<another>'}"
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError:
+        wanted = "true or false" if kind is bool else "a whole number"
+        mend = f"--factor {name}={'true,false' if kind is bool else '<a number>,<another>'}"
         raise RefusedError(f"--factor {name}={text}: not {wanted}", mend=mend) from None
-    return text

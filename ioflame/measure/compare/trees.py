@@ -17,7 +17,7 @@ from ioflame.measure.job import describe_database
 from workloads.clones import clones
 from workloads.database import Database, locked
 from workloads.engine import Tree
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ioflame.measure.jobs import job_figures
 from ioflame.measure.study import on_record
 from workloads.cells import BASELINE, COMMAND, CellRun
 from workloads.database import Database, locked
-from workloads.steps import Sizing
+from workloads.scales import Sizing
 
 
 def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:

@@ -21,12 +21,12 @@ from ioflame.measure.options import ProfileOptions
 from ioflame.measure.own_command.command_line import checked_command
 from workloads.artifact import artifact_facts
 from workloads.build import EngineBuild
-from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale
+from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells
 from workloads.database import Database
 from workloads.engine import Engine
 from workloads.releases import older
-from workloads.scales import Scale
-from workloads.steps import Configuration, DatabaseShape, Sizing
+from workloads.scales import DatabaseShape, Scale, Sizing
+from workloads.steps import Configuration
 
 # The name of a database that all cells share, before its number of keys.
 _SHARED = "shared"
@@ -92,7 +92,7 @@ class CellsJob:
 
     @property
     def announced(self) -> bool:
-        """Whether it is said before the first step what all of them take: one tree is grown, or builds take turns."""
+        """Whether it is said before the first step what all of them take: one tree is grown, or builds alternate."""
         return self.grows or len(self.builds) > 1
 
     def directory(self, cell: Cell) -> Path:
@@ -132,7 +132,7 @@ class CellsJob:
         return "baseline" if step == BASELINE else "measure" if measured else "prepare"
 
     @property
-    def scale(self) -> CellScale:
+    def scale(self) -> Scale:
         return self.cells.scale[self.options.scale]
 
     def plan(self) -> list[CellRun]:
@@ -203,10 +203,8 @@ def command_of(job: CellsJob, run: CellRun, directory: Path, step: str) -> list[
     engine, database = job.engine_of(run.cell), database_of(job, run, directory, step)
     if step in engine.workloads():
         planned = workload_job(job, run, database, step)
-        seeds = database.any_seeds(step, planned.options.threads)
-        return planned.command(seeds, Path("RUN") / engine.report_name, planned.asked_seconds)
-    threads = 1 if loads(engine, step) else job.threads(run.cell, step)
-    return database.command(step, database.any_seeds(step, threads))
+        return planned.command(0, Path("RUN") / engine.report_name, planned.asked_seconds)
+    return database.command(step, 1 if loads(engine, step) else job.threads(run.cell, step))
 
 
 def loads(engine: Engine, step: str) -> bool:
@@ -245,16 +243,14 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
     # What was asked for is asked for of each step.
     besides = () if options.collect else job.cells.observe.get(step, ())
     collect = tuple(dict.fromkeys((*scale.collect, *besides)))
-    sized = Scale(
-        options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, collect, tuple(besides)
-    )
+    sized = structs.replace(scale, num_keys=shape.num_keys, cache_size=cache, collect=collect, named=tuple(besides))
     return Job(
         options, engine, job.build_of(run.cell), sized, Sizing(shape, cache), database.directory,
         configuration, job.recording,
     )  # fmt: skip
 
 
-def step_seconds(engine: Engine, kind: str, step: str, shape: DatabaseShape, scale: CellScale) -> float:
+def step_seconds(engine: Engine, kind: str, step: str, shape: DatabaseShape, scale: Scale) -> float:
     """About how long a step takes, of a kind that `CellsJob.kind` names."""
     if kind == "baseline":
         return min(scale.duration, LONGEST_BASELINE_SECONDS) + 2

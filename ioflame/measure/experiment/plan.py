@@ -17,6 +17,7 @@ from ground.settings import Setting
 from ground.system.limits import limited_memory
 from ground.system.process import tool_path
 from ground.text.progress import Reporter
+from ground.text.ranges import choice
 from ground.text.units import format_bytes
 from ioflame.analysis.cells import PROOFS
 from ioflame.measure.builds import named_builds
@@ -26,7 +27,7 @@ from ioflame.measure.options import ProfileOptions
 from ioflame.measure.own_command.command_line import checked_command
 from ioflame.measure.study import refuse_idle
 from workloads.build import EngineBuild
-from workloads.cells import BASELINE, COMMAND, Cells, CellScale
+from workloads.cells import BASELINE, COMMAND, Cells
 from workloads.checks import existing, free_bytes
 from workloads.database import is_loaded
 from workloads.engine import Engine
@@ -62,12 +63,7 @@ def resolve_cells(
         plan = resolve(options, reporter, cells.name, engine) if reporter else planned(options, cells.name, engine)
         cells, place = _as_profile(cells, plan).of_users(users), plan.db_dir
         notes = [f"{plan.configuration.name}: {plan.configuration.about}", *plan.sizing.notes]
-    if options.scale not in cells.scale:
-        raise RefusedError(
-            f"{Setting.SCALE.to(options.scale)} is not known to {cells.name}",
-            mend=Setting.SCALE.to("|".join(cells.scale))
-        )  # fmt: skip
-    scale = cells.scale[options.scale]
+    scale = cells.scale[choice(Setting.SCALE, options.scale, cells.scale, cells.name)]
     named = any(any(driver(cell)) for cell in cells.cells)
     library = {Setting.ROCKSDB.to(options.library): named and options.library is not None}
     refuse_idle(library, f"{cells.name}, whose cells name their own clients")
@@ -129,8 +125,8 @@ def _check_commands(cells: Cells, builds: Mapping[str, EngineBuild]) -> None:
 def _as_profile(cells: Cells, plan: Planned) -> Cells:
     """With the scale, the options and the configuration of `ioflame profile`."""
     limit = plan.options.memory_limit
-    scale = CellScale(plan.scale.about, plan.sizing.shape.num_keys, 1, plan.sizing.cache_size, limit or 0,
-                      plan.duration, plan.scale.warmup, plan.collect)  # fmt: skip
+    scale = structs.replace(plan.scale, num_keys=plan.sizing.shape.num_keys, cache_size=plan.sizing.cache_size,
+                            memory_limit=limit or 0, duration=plan.duration, collect=plan.collect)  # fmt: skip
     every = [
         structs.replace(cell, configuration=cell.configuration or plan.configuration.name, limited=limit is not None)
         for cell in cells.cells

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -71,7 +72,7 @@ def look_at_requests(job: Job, database: Database, children: Children, reporter:
     lifetime = _LOOK_SECONDS + 4
     log = directory / "requests.log"
     workload = job.engine.about.block_reads
-    argv = job.of(workload, 1).command(seeds, report, lifetime)
+    argv = job.of(workload, 1).command(seeds.first, report, lifetime)
     child = children.start(f"{job.engine.about.client} {workload}", argv, stdout=log)
     queries = QueryReport(report, job.engine.parse_report)
     schedule = Schedule(child, device_of(job.db_dir), queries, lifetime, log, reporter)
@@ -113,9 +114,8 @@ def run_baseline(
     if code != 0:
         words = log.read_text(encoding="utf-8", errors="replace").strip()[-500:]
         raise MeasurementError(f"fio ended with {child.describe_end()}: {words}", mend=f"read {shlex.quote(str(log))}")
-    result = parse_fio(out.read_text(encoding="utf-8"), users)
-    return Baseline(
-        result.iops, result.reads, result.us_per, result.sy_per, result.lat_us,
+    return replace(
+        parse_fio(out.read_text(encoding="utf-8"), users),
         io_lat=read_ms * 1e3 / reads if reads else 0.0,
         reqsz=sectors * 512 / reads / 1024 if reads else 0.0,
         others=max(0.0, 1 - (read_by_children() - own_before) / (sectors * 512)) if sectors else 0.0,
@@ -194,7 +194,6 @@ def _attach(job: CellsJob, asked: str, out: Path, symbol: str | None) -> AttachO
     options = job.options
     callgraph = "fp" if options.callgraph == "auto" else options.callgraph
     return AttachOptions(
-        pids=[], group=None, asked=asked, seconds=0.0, engine=None, rules=None, counts={}, symbol=symbol,
-        event=options.event, frequency=options.frequency, callgraph=callgraph, collect=job.scale.collect,
-        asked_to_collect=True, device=None, budget=None, period=0.0, redact=False, out=out, quiet=True,
+        asked, options.event, options.frequency, callgraph, job.scale.collect, asked_to_collect=True, out=out,
+        symbol=symbol,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ground.errors import UsageError
+from ground.errors import RefusedError, UsageError
 from ground.results.command_run import CommandRun
 from ground.text.nearest import did_you_mean
 from ground.text.progress import Reporter
@@ -76,11 +76,7 @@ def checked_command(words: Sequence[str], client: str | None = None) -> StartedC
     """
     argv = _split(list(words[1:] if words[:1] == ["--"] else words))
     if not argv:
-        raise UsageError(
-            "no command was given",
-            means="nothing was started",
-            mend=EXAMPLE,
-        )
+        raise RefusedError("no command was given", mend=EXAMPLE)
     _check_program(argv[0])
     place = program_place(argv)
     starters = {Path(word).name for word in argv[:place]}
@@ -131,9 +127,7 @@ def _split(argv: list[str]) -> list[str]:
     try:
         words = shlex.split(argv[0])
     except ValueError as error:
-        raise UsageError(
-            f"{argv[0]}: {error}", means="nothing was started", mend="ioflame run -- and each word by itself"
-        ) from None
+        raise RefusedError(f"{argv[0]}: {error}", mend="ioflame run -- and each word by itself") from None
     return ["env", *words] if words and re.match(r"\w+=", words[0]) else words
 
 
@@ -186,24 +180,17 @@ def _check_program(name: str) -> None:
         return
     path = Path(name)
     if "/" in name and path.is_file():
-        raise UsageError(
-            f"{name} may not be executed",
-            means="nothing was started",
-            mend=f"{shlex.join(['chmod', '+x', name])}, or: {shlex.join(['bash', name])}",
+        raise RefusedError(
+            f"{name} may not be executed", mend=f"{shlex.join(['chmod', '+x', name])}, or: {shlex.join(['bash', name])}"
         )
     if "/" in name:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
         what = f"{name} is a directory" if path.is_dir() else f"{name}: there is no such file"
         near = did_you_mean(path.name, beside).strip()
-        raise UsageError(
-            f"{what}; {near}" if near else what,
-            means="nothing was started",
-            mend=shlex.join(["ls", str(path.parent)]),
-        )
+        raise RefusedError(f"{what}; {near}" if near else what, mend=shlex.join(["ls", str(path.parent)]))
     here = path.is_file() and os.access(path, os.X_OK)
-    raise UsageError(
+    raise RefusedError(
         f"{name}: there is no such command on PATH",
-        means="nothing was started",
         mend=shlex.join([f"./{name}"]) if here else shlex.join(["type", "-a", name]),
     )
 

@@ -11,7 +11,8 @@ from ground.system.process import capture
 from workloads.build import EngineBuild
 from workloads.elf import frame_pointer_share, symbol_kind
 from workloads.engine import Engine, EngineResult, LevelSize, Tree
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.scales import DatabaseShape
+from workloads.steps import StepParameters
 
 
 class Toy(Engine):
@@ -56,12 +57,6 @@ class Toy(Engine):
     def compacted_gb(self, log: str) -> float | None:
         match = re.search(r"^tidied: ([\d.]+) GB$", log, re.MULTILINE)
         return float(match[1]) if match else None
-
-    def stored_settings(self, db_dir: Path) -> dict[str, str]:
-        return {}
-
-    def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
-        return {}
 
     def is_database_file(self, name: str) -> bool:
         return name.endswith(".toy")

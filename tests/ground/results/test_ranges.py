@@ -18,17 +18,14 @@ from ground.results.interval import Interval
 from ground.results.job_costs import JobCosts
 from ground.results.jobs import RunJobs
 from ground.results.off_cpu import WallClock
-from ground.results.ranges import Amount, Count, Signed, in_order
+from ground.results.ranges import Amount, Count, Signed, Windowed
 
 
 @dataclass
-class Window:
+class Window(Windowed):
     start_ns: Count
     end_ns: Count
     queries: Amount | None = None
-
-    def __post_init__(self) -> None:
-        in_order(self.start_ns, self.end_ns)
 
 
 @pytest.mark.parametrize(

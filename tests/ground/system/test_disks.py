@@ -25,7 +25,7 @@ def told(mounting: str, code: str, *words: str | Path) -> list[str]:
 
 
 def test_what_is_mounted_is_told_with_its_kind() -> None:
-    found = {mount.place: mount for mount in mounts()}
+    found = {mount.mount_point: mount for mount in mounts()}
     assert Path("/") in found and found[Path("/proc")].kind == "proc"
     assert found[Path("/proc")].options[0] in ("rw", "ro")
 

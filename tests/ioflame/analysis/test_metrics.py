@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ground.results.metrics import LEGEND, cpu_profiled, window_metrics
+from ground.results.metrics import LEGEND, window_metrics
 from ioflame.analysis.bootstrap import Resamples
+from ioflame.analysis.categories import cpu_profiled
 from ioflame.analysis.metric_intervals import figures, metric_intervals, slice_columns, weight_by_time
 from tests.records import profile_facts, run_record, window
 

@@ -12,10 +12,11 @@ import pytest
 from collectors.queries import QueryReportWithWriter, queries_by_second
 from ground.results.checks import Verdict
 from ground.results.database_facts import DatabaseFacts
-from ground.results.metrics import cpu_of_all_roles, window_metrics
+from ground.results.metrics import window_metrics
 from ground.results.off_cpu import OffStack
 from ground.results.record import Expectation, RoleCounters, Target
 from ground.results.roles import operations_at, role_figures, roles_of_threads
+from ioflame.analysis.categories import cpu_of_all_roles
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.wall_clock import serving_threads, wall_clock
 from tests.records import run_record, window

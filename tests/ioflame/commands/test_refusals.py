@@ -15,6 +15,7 @@ from ground.errors import EXIT_OK, EXIT_USAGE, UsageError
 from ground.settings import Setting
 from ioflame import cli
 from ioflame.cli import build_parser
+from ioflame.commands.ebpf import help_of
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import one_pid
 from ioflame.version import version
@@ -47,10 +48,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--factor=cache_type=lru_cache,none", "CACHE_TYPE=none is not known"),
         ("--factor=block_size=4096,small --db-bench=sh", "not a whole number"),
         ("--null=sh --delta=2", "DELTA=2: '2' is no percentage such as 2%"),
-        ("--null=sh --time=soon", "TIME=soon: 'soon' is no time: write seconds"),
+        ("--null=sh --time=soon", "TIME=soon: 'soon': expected a time: seconds"),
         ("--null=sh --sessions=17", "SESSIONS=17 is out of range"),
         ("--null=sh --schedule=fast", "SCHEDULE=fast is not known"),
-        ("/no/such", "is no directory of a comparison"),
+        ("/no/such", "is not the directory of a comparison"),
         # Arms that are whole command lines.
         (f"'--arm=A={_BENCH}'", "at least two arms"),
         (f"'--arm=A={_BENCH}' --threads=2", "--threads has no effect on arm A, whose command line says it itself"),
@@ -72,7 +73,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("runqlat --pid 1 --pid 2", "runqlat looks at one process at a time"),
         ("offcpu --pid 1 --dir /proc", "--dir /proc is not empty"),
         ("iolat --pid 1 --device /no/such", "--device /no/such: No such file"),
-        ("requests --pid 1 --database /no/such", "--database /no/such is no directory"),
+        ("requests --pid 1 --database /no/such", "--database /no/such is not a directory"),
         ("requests --pid 1 --reasons -1", "--reasons=-1 is out of range"),
     ],
     "experiment io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
@@ -126,9 +127,9 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "store": [("sql /no/such 'SELECT 1'", "/no/such"), ("add new /no/such", "there is no /no/such"),
               ("compcat", "(did you mean compact? choose from")],
     "sweep -q --out=out": [
-        ("--limit=p98=1ms", "LIMIT=p98=1ms is no percentile with a time"),
-        ("--limit=p99=0ms", "LIMIT=p99=0ms is no percentile"),
-        ("--limit=2ms", "LIMIT=2ms is no percentile"),
+        ("--limit=p98=1ms", "LIMIT=p98=1ms: expected a percentile with a time"),
+        ("--limit=p99=0ms", "LIMIT=p99=0ms: expected a percentile"),
+        ("--limit=2ms", "LIMIT=2ms: expected a percentile"),
         ("--runs=0", "RUNS=0 is out of range"),
         ("--duration=0", "=0 is out of range"),
         ("--client=db_bench", "=db_bench offers no rate to all threads together"),
@@ -209,13 +210,12 @@ def test_a_process_is_given_as_perf_and_bcc_take_it(capsys: pytest.CaptureFixtur
 
 
 def test_each_program_says_what_it_costs_and_shows_an_example() -> None:
-    programs = {name: one.alone for name, one in INSTRUMENTS.items() if one.alone is not None}
-    assert set(programs) == set(PROGRAMS)
-    for name, program in programs.items():
+    assert {name for name, one in INSTRUMENTS.items() if one.alone is not None} == set(PROGRAMS)
+    for name in PROGRAMS:
         parser, _ = build_parser("ebpf")
         arguments = parser.parse_args(["ebpf", name, "--pid", "7"])
         assert (arguments.name, arguments.pid, arguments.seconds) == (name, [7], 10.0)
-        assert f"ioflame ebpf {name} --pid" in program.example and program.overhead.strip()
+        assert f"ioflame ebpf {name} --pid" in help_of(name).partition("EXAMPLE")[2]
         assert one_pid(arguments) == 7
 
 

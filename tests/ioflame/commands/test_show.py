@@ -16,7 +16,7 @@ import pytest
 
 from ground.errors import EXIT_OK
 from ground.results.categories import Operation, read_categories
-from ground.results.event_group import EventGroup, GroupRow, Member, write_event_group
+from ground.results.event_group import EventGroup, GroupRow, Member
 from ground.results.files import Files
 from ground.system.atomic_files import write_json
 from ground.system.unpack import unpack_into
@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_json(directory / Files.OPERATIONS, [Operation("get", "one key", 100.0, 31, 0.5, None, 9.0, 5.5, own)])
     members = [Member("cycles", "cycles", 700, 700), Member("instructions", "instructions", 900, 900)]
     group = EventGroup("owner", "process", members, [GroupRow("LRU", "block cache", [700, 900])], 10.0)
-    write_event_group(directory, group)
+    write_json(directory / Files.EVENT_GROUP, group)
     return directory
 
 
@@ -146,7 +146,7 @@ def test_a_pager_on_a_terminal_and_plain_text_in_a_pipe(run: Path) -> None:
     argv = [str(Path(sys.executable).with_name("ioflame")), "show", str(run), "windows"]
     environment = {**os.environ, "PAGER": "sed s/^/paged:/", "TERM": "xterm"}
     plain = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
-    assert plain.startswith("Windows (") and "paged:" not in plain
+    assert plain.startswith("Plain windows (") and "paged:" not in plain
     ours, theirs = pty.openpty()
     with subprocess.Popen(argv, env=environment, stdin=theirs, stdout=theirs) as shown:
         os.close(theirs)
@@ -158,4 +158,4 @@ def test_a_pager_on_a_terminal_and_plain_text_in_a_pipe(run: Path) -> None:
     os.close(ours)
     lines = paged.decode().splitlines()
     assert all(line.startswith("paged:") for line in lines)
-    assert lines[0].startswith("paged:Windows (") and len(lines) > 5
+    assert lines[0].startswith("paged:Plain windows (") and len(lines) > 5

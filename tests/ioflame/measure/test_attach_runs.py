@@ -44,7 +44,7 @@ def test_old_runs_of_a_target_are_removed_and_nobody_elses(tmp_path: Path) -> No
     assert keep_recent(tmp_path, "--pid 1") == [recent.name]
     assert remove_old(tmp_path, "--pid 1", parse_duration("--keep", "1h")) == [old.name]
     assert [path.exists() for path in (old, recent, saved, others, profile)] == [False, True, True, True, True]
-    with pytest.raises(UsageError, match="is no time"):
+    with pytest.raises(UsageError, match="expected a time"):
         parse_duration("--keep", "soon")
 
 

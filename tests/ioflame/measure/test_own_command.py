@@ -276,11 +276,7 @@ PLAN = Plan("cpu-clock", 999, "system", "fp", ())
 def watched(out: Path, *argv: str) -> CommandRunner:
     """A command that has ended, with nothing in it to be watched."""
     command = checked_command(list(argv))
-    attach = AttachOptions(
-        pids=[], group=None, asked="", seconds=0.0, engine=None, rules=None, counts={}, symbol=None, event="auto",
-        frequency=999, callgraph="fp", collect=(), asked_to_collect=False, device=None, budget=None, period=0.0,
-        redact=False, out=out, quiet=True,
-    )  # fmt: skip
+    attach = AttachOptions("", "auto", 999, "fp", (), asked_to_collect=False, out=out)
     home = CommandRun.begin(out, command.program, "0", list(command.argv))
     options = CommandOptions(command, [], None, None, None, False, None, attach)
     found = CommandRunner(options, home, PLAN, Reporter(quiet=True))

@@ -35,10 +35,10 @@ from ioflame.measure.study import begin_or_resume, on_record, refuse_equal
 from ioflame.measure.sweep import check_swept, offered_of
 from tests.ioflame.asked import options
 from tests.records import run_record
-from workloads.cells import Cell, CellRun, Cells, CellScale
+from workloads.cells import Cell, CellRun, Cells
 from workloads.engine import LevelSize, Tree
 from workloads.registry import engine_named
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape, Scale
 
 
 def test_sizes_and_counts_are_read_as_people_write_them_and_left_to_the_scale_without() -> None:
@@ -128,7 +128,7 @@ def test_what_fails_leaves_in_the_record_what_was_started_and_why_it_ended(tmp_p
     assert open_run(run.directory).record == found
 
 
-def job_of(cell: Cell, scale: CellScale, out: Path = Path("runs")) -> CellsJob:
+def job_of(cell: Cell, scale: Scale, out: Path = Path("runs")) -> CellsJob:
     parser = argparse.ArgumentParser()
     add_options(parser, "profile")
     options = profile_options(parser.parse_args([f"--out={out}", "--scale=smoke"]))
@@ -139,10 +139,10 @@ def job_of(cell: Cell, scale: CellScale, out: Path = Path("runs")) -> CellsJob:
 
 def test_an_experiment_says_what_it_will_take_before_it_begins() -> None:
     engine, shape = engine_named("rocksdb"), DatabaseShape(1_000_000)
-    scale = CellScale("", duration=10, warmup=60)
+    scale = Scale("", duration=10, warmup=60)
     longer, two = (
-        CellScale("", duration=600, warmup=120),
-        CellScale("", duration=10, warmup=60, collect=("perf", "pmp")),
+        Scale("", duration=600, warmup=120),
+        Scale("", duration=10, warmup=60, collect=("perf", "pmp")),
     )
     assert step_seconds(engine, "baseline", "fio", shape, longer) == 62
     measured = step_seconds(engine, "measure", "readrandom", shape, two)
@@ -196,7 +196,7 @@ def test_what_was_begun_goes_on_where_its_record_is(tmp_path: Path) -> None:
         == json.loads((begun.directory / "going.json").read_text())
     )
     assert not Going.is_in(tmp_path)
-    with pytest.raises(UsageError, match="is no directory of a test"):
+    with pytest.raises(UsageError, match="is not the directory of a test"):
         Going.open(tmp_path)
     (begun.directory / "going.json").write_text("{")
     with pytest.raises(MeasurementError):
@@ -277,7 +277,7 @@ def test_a_command_that_fails_or_is_too_short_is_a_failed_cell(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], script: str, says: str
 ) -> None:
     cell = Cell(name="x", command=f"bash -c '{script}'")
-    job = job_of(cell, CellScale("s"), tmp_path)
+    job = job_of(cell, Scale("s"), tmp_path)
     going = CellsRun.create(tmp_path / "out", CellsRecord("mine", "now", 1, {}, {}, {}, []))
     log = going.directory / "x.log"
     with pytest.raises(MeasurementError, match=says):

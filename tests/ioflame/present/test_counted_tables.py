@@ -117,7 +117,7 @@ def test_a_change_is_of_two_arms() -> None:
 
 
 def test_of_one_arm_there_is_nothing_to_compare_and_names_are_no_markup() -> None:
-    block = Block("instructions by owner", {"<b>": [7.0], "none": [0.0]}, stacks=True)
+    block = Block("category", "instructions by owner", {"<b>": [7.0], "none": [0.0]}, stacks=True)
     one = OperationView("get", "a <i>Get</i>", "operation", [1234.0], [], {}, [block])
     view = CountView("Counts", ["only"], {"valgrind": "3"}, [one])
     page = render_count(view)

@@ -62,11 +62,19 @@ def through(place: Path, profile: ForeignProfile, out: str) -> bytes:
     return (place / out).read_bytes()
 
 
-def test_two_values_of_one_type_stay_two(tmp_path: Path) -> None:
-    types = [("cpu", "nanoseconds"), ("cpu", "nanoseconds"), ("wall", "nanoseconds")]
+def test_each_value_of_a_pprof_has_a_name_of_its_own(tmp_path: Path) -> None:
+    """`go tool pprof` refuses two of one name, whatever their units."""
+    types = [("cpu", "nanoseconds"), ("cpu", "count"), ("wall", "nanoseconds")]
     samples = [ForeignSample((ForeignFrame("f", "/usr/bin/x", "f.go", 1),), (5, 6, 7), ())]
     again = read_pprof(through(tmp_path, ForeignProfile(types, 1, samples), "out.pb.gz"))
-    assert (again.types, [one.values for one in again.samples]) == (types, [(5, 6, 7)])
+    assert [name for name, _ in again.types] == ["cpu", "cpu (2)", "wall"]
+    assert [sample.values for sample in again.samples] == [(5, 6, 7)]
+    (tmp_path / "x.folded").write_text("main;f 3\n")
+    store = Store(tmp_path / "folded", create=True)
+    (name,) = add_to_store(store, tmp_path / "x.folded").new
+    export_run(store, name, tmp_path / "folded.pb.gz")
+    again = read_pprof((tmp_path / "folded.pb.gz").read_bytes())
+    assert again.types == [("samples", "unstated")] and [sample.values for sample in again.samples] == [(3,)]
 
 
 def test_a_name_in_folded_text_is_one_line_whatever_it_holds(tmp_path: Path) -> None:

@@ -17,18 +17,18 @@ pub fn begin() {
     request(ZERO_STATS, 0);
 }
 
-/// Writes what was counted since as a part of its own, by this name, and counts no more.
+/// Writes the counts since `begin` as a part with this name, and stops counting.
 pub fn part_ends(name: &CStr) {
     request(DUMP_STATS_AT, name.as_ptr() as usize);
     request(STOP_INSTRUMENTATION, 0);
 }
 
-/// Whether anybody answers.
-pub fn is_here() -> bool {
+/// Whether the client runs under valgrind.
+pub fn is_active() -> bool {
     request(RUNNING_ON_VALGRIND, 0) != 0
 }
 
-/// 0 where nobody answers.
+/// 0 outside of valgrind.
 #[inline(always)]
 fn request(number: usize, argument: usize) -> usize {
     let words = [number, argument, 0, 0, 0, 0];

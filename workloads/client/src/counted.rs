@@ -34,7 +34,7 @@ pub struct CountedOutcome {
     pub events: BTreeMap<String, Vec<u64>>,
 }
 
-/// Who counts, between the edges of what is counted.
+/// Counts from `begin` to `end`.
 pub enum Counter<'a> {
     Callgrind,
     Processor(&'a Processor),
@@ -61,12 +61,12 @@ impl Counter<'_> {
         }
     }
 
-    fn is_here(&self) -> bool {
-        matches!(self, Self::Processor(_)) || callgrind::is_here()
+    fn is_active(&self) -> bool {
+        matches!(self, Self::Processor(_)) || callgrind::is_active()
     }
 
-    /// What was counted between two readings, added to what each event has.
-    fn keep(&self, events: &mut BTreeMap<String, Vec<u64>>, before: &[u64], after: &[u64]) {
+    /// Adds the difference of two readings to the counts of each event.
+    fn record(&self, events: &mut BTreeMap<String, Vec<u64>>, before: &[u64], after: &[u64]) {
         if let Self::Processor(processor) = self {
             for ((name, before), after) in processor.names().zip(before).zip(after) {
                 events.entry(name.to_owned()).or_default().push(after - before);
@@ -115,7 +115,7 @@ pub fn counted(
             let (mut before, mut after) = (Ok(Vec::new()), Ok(Vec::new()));
             let done =
                 worker.run_between(session, || before = counter.begin(), || after = counter.end(&part))?;
-            counter.keep(&mut events, &before?, &after?);
+            counter.record(&mut events, &before?, &after?);
             done
         };
         found += done.tally.found;
@@ -125,13 +125,13 @@ pub fn counted(
         phases,
         operations,
         found,
-        counted: counter.is_here(),
+        counted: counter.is_active(),
         events,
     })
 }
 
-/// A command, as a part by its name; what the processor counted of it is a closing line behind what the engine says.
-/// None for one that the engine has not.
+/// Runs a command as a part of its own; the processor's counts are a closing line behind the engine's output. None for a
+/// command that the engine lacks.
 pub fn counted_command(
     name: &str,
     store: &dyn Store,
@@ -139,17 +139,17 @@ pub fn counted_command(
 ) -> Option<Result<String, Failure>> {
     let part = CString::new(name).ok()?;
     let before = counter.begin();
-    let said = store.command(name)?;
+    let output = store.command(name)?;
     let after = counter.end(&part);
-    Some(said.and_then(|said| {
+    Some(output.and_then(|output| {
         let mut events = BTreeMap::new();
-        counter.keep(&mut events, &before?, &after?);
+        counter.record(&mut events, &before?, &after?);
         if events.is_empty() {
-            return Ok(said);
+            return Ok(output);
         }
         let benchmark = name.to_owned();
         let outcome = CountedOutcome { benchmark, phases: 1, operations: 1, found: 0, counted: true, events };
-        Ok(format!("{said}\n{}", serde_json::to_string(&outcome).map_err(std::io::Error::from)?))
+        Ok(format!("{output}\n{}", serde_json::to_string(&outcome).map_err(std::io::Error::from)?))
     }))
 }
 

@@ -1,24 +1,24 @@
-//! Which key comes next, how large its value is and how far a scan goes: each by a random number of its own.
+//! Random keys, sizes of values and lengths of scans, each from a random number of its own.
 
 use crate::keys::{Order, Permutation};
 use fastrand::Rng;
 
-/// Where the numbers of the next keys come from; none is `keys` or above.
+/// A source of key numbers, all below `keys`.
 #[derive(Clone, Debug)]
 pub enum Keys {
     Uniform {
         keys: u64,
     },
-    /// Each key once, and then again; `place` is the next.
+    /// Each key once, and then again; next: its position in the order.
     InOrder {
         order: Order,
         keys: u64,
-        place: u64,
+        next: u64,
     },
-    /// The rank by a law, and at which key a rank lies by a permutation: no two ranks are one key.
+    /// A rank by a law, and its key by a permutation, so that no two ranks share a key.
     Ranked {
         ranks: Ranks,
-        lies: Permutation,
+        key_of_rank: Permutation,
     },
     Ranges(Ranges),
 }
@@ -27,12 +27,12 @@ impl Keys {
     pub fn next(&mut self, random: &mut Rng) -> u64 {
         match self {
             Self::Uniform { keys } => random.u64(..*keys),
-            Self::InOrder { order, keys, place } => {
-                let number = order.at(*place, *keys);
-                *place = (*place + 1) % *keys;
+            Self::InOrder { order, keys, next } => {
+                let number = order.at(*next, *keys);
+                *next = (*next + 1) % *keys;
                 number
             }
-            Self::Ranked { ranks, lies } => lies.at(ranks.next(random)),
+            Self::Ranked { ranks, key_of_rank } => key_of_rank.at(ranks.next(random)),
             Self::Ranges(ranges) => ranges.next(random),
         }
     }
@@ -135,8 +135,8 @@ impl Power {
 pub struct Ranges {
     /// Sums of weights up to each range, as shares of all.
     sums: Vec<f64>,
-    /// Where the range of a weight lies.
-    lies: Permutation,
+    /// The range that has each weight.
+    range_order: Permutation,
     within: Option<Power>,
     scattered: Permutation,
     size: u64,
@@ -152,9 +152,8 @@ pub struct TwoTermExponential {
 }
 
 impl Ranges {
-    /// keys / ranges keys each: the last keys % ranges of them are never drawn. power: a and b of `Power`; the seed
-    /// says
-    /// which range is the hot one.
+    /// Each has keys / ranges keys; the last keys % ranges keys are never drawn. power: a and b of `Power`. The seed
+    /// decides which range is the hot one.
     pub fn new(
         keys: u64,
         ranges: u64,
@@ -180,7 +179,7 @@ impl Ranges {
         let within = power.map(|(a, b)| Power::new(size, a, b));
         Self {
             sums,
-            lies: Permutation::new(ranges, seed),
+            range_order: Permutation::new(ranges, seed),
             within,
             scattered: Permutation::new(size, !seed),
             size,
@@ -194,7 +193,7 @@ impl Ranges {
             Some(power) => self.scattered.at(power.next(random)),
             None => random.u64(..self.size),
         };
-        self.lies.at(range) * self.size + offset
+        self.range_order.at(range) * self.size + offset
     }
 }
 
@@ -286,7 +285,7 @@ mod tests {
     #[test]
     fn a_hot_rank_lies_anywhere_and_alone() {
         let ranks = Ranks::Zipf(Zipf::new(1000, 0.99));
-        let mut keys = Keys::Ranked { ranks, lies: Permutation::new(1000, 3) };
+        let mut keys = Keys::Ranked { ranks, key_of_rank: Permutation::new(1000, 3) };
         let mut random = Rng::with_seed(1);
         let mut seen = vec![0; 1000];
         (0..DRAWS).for_each(|_| seen[keys.next(&mut random) as usize] += 1);
@@ -301,7 +300,7 @@ mod tests {
         let ranges = Ranges::new(1000, 10, weights, None, 9);
         let shares = normalised((1..=10).map(|i| 2.0 * (-0.5 * f64::from(i)).exp() + 0.1).collect());
         let mut by_place = vec![0.0; 10];
-        (0..10).for_each(|range| by_place[ranges.lies.at(range as u64) as usize] = shares[range]);
+        (0..10).for_each(|range| by_place[ranges.range_order.at(range as u64) as usize] = shares[range]);
         assert!(misfit(&by_place, |random| ranges.next(random) / 100) < 2.0);
         let by_power = Ranges::new(1000, 10, weights, Some((0.0, 0.35)), 9);
         assert!(misfit(&by_place, |random| by_power.next(random) / 100) < 2.0);

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-/// The flags as given, and which of them somebody has read.
+/// The flags as given, and which of them were read.
 pub struct Flags {
     given: BTreeMap<String, String>,
     read: RefCell<BTreeSet<String>>,
@@ -35,7 +35,7 @@ impl Flags {
     }
 
     /// Usage error where it is not given.
-    pub fn needed(&self, name: &str) -> Result<&str, Failure> {
+    pub fn required(&self, name: &str) -> Result<&str, Failure> {
         self.text(name)
             .filter(|text| !text.is_empty())
             .ok_or_else(|| Failure::usage(format!("--{name} is needed")).meaning("nothing was started"))
@@ -51,7 +51,7 @@ impl Flags {
         }
     }
 
-    pub fn truth(&self, name: &str, default: bool) -> Result<bool, Failure> {
+    pub fn boolean(&self, name: &str, default: bool) -> Result<bool, Failure> {
         match self.text(name) {
             None => Ok(default),
             Some("true" | "1") => Ok(true),
@@ -60,14 +60,14 @@ impl Flags {
         }
     }
 
-    /// One of `known`: its place among them; the first where none is given.
+    /// The index in `known` of the value; 0 where none is given.
     pub fn choice(&self, name: &str, known: &[&str]) -> Result<usize, Failure> {
         let Some(text) = self.text(name) else { return Ok(0) };
         known.iter().position(|word| *word == text).ok_or_else(|| Self::wrong(name, text, &known.join(", ")))
     }
 
-    /// What nobody has read yet; it counts as read from now on.
-    pub fn rest(&self) -> Vec<(&str, &str)> {
+    /// The flags that were not read yet.
+    pub fn unread(&self) -> Vec<(&str, &str)> {
         let read = self.read.borrow().clone();
         let rest = self.given.iter().filter(|(name, _)| !read.contains(*name));
         rest.map(|(name, value)| (name.as_str(), value.as_str())).collect()

@@ -1,4 +1,4 @@
-//! What is run: `--benchmarks`, each by a name of db_bench's, and the flags that say how.
+//! The benchmarks to run, by db_bench's names, and their flags.
 
 use crate::distributions::{Keys, Power, Ranges, Ranks, Sizes, TwoTermExponential, Zipf};
 use crate::flags::Flags;
@@ -23,14 +23,14 @@ pub struct Job {
     pub keys: u64,
     pub key: Key,
     pub compression_ratio: f64,
-    /// Bytes of the longest value there may be.
+    /// Bytes of the longest value.
     pub longest_value: usize,
     pub back: bool,
     pub batch: usize,
     pub seed: u64,
-    /// Phases that are counted; 0 where the benchmark is timed.
+    /// Number of counted phases; 0 where the benchmark is timed.
     pub counted: u64,
-    /// What the processor counts of them; None where callgrind does.
+    /// Events that the processor counts; None where callgrind counts.
     pub counted_events: Option<String>,
     /// Seconds; 0 where the operations are counted.
     pub duration: f64,
@@ -70,7 +70,7 @@ impl Job {
             key: Key::of_size(key_size)?,
             compression_ratio: flags.number("compression_ratio", 0.5)?,
             longest_value: value_size,
-            back: flags.truth("reverse_iterator", false)?,
+            back: flags.boolean("reverse_iterator", false)?,
             batch: batch.max(1),
             seed: flags.number("seed", 1)?,
             counted: flags.number("counted", 0)?,
@@ -87,11 +87,11 @@ impl Job {
             return Err(wrong("--counted_events is given without --counted").mend("--counted=3"));
         }
         // Batches are the only way in which this client asks for several keys.
-        if !flags.truth("multiread_batched", true)? {
+        if !flags.boolean("multiread_batched", true)? {
             return Err(wrong("--multiread_batched=false: MultiGet is always the batched one"));
         }
         let roles = Roles::read(flags, &job, key_size, value_size)?;
-        let names = flags.needed("benchmarks")?;
+        let names = flags.required("benchmarks")?;
         let steps: Vec<Step> = names.split(',').map(|name| roles.step(name)).collect();
         if roles.arrivals_given && !steps.iter().any(Step::has_a_rate) {
             return Err(wrong(&format!("--arrivals is given, and --benchmarks={names} has no rate")).mend(
@@ -101,18 +101,18 @@ impl Job {
         Ok(Self { steps, longest_value: value_size.max(roles.mixed.values.most()), ..job })
     }
 
-    /// Where the keys of a thread come from. first: its place where they come in order
+    /// The keys of a thread. first: its first position where they come in order
     pub fn keys_of(&self, law: &KeyLaw, first: u64) -> Keys {
         let keys = self.keys;
-        let lies = || Permutation::new(keys, self.keys);
+        let permutation = || Permutation::new(keys, self.keys);
         match law {
             KeyLaw::Uniform => Keys::Uniform { keys },
-            KeyLaw::InOrder(order) => Keys::InOrder { order: order.clone(), keys, place: first % keys },
+            KeyLaw::InOrder(order) => Keys::InOrder { order: order.clone(), keys, next: first % keys },
             KeyLaw::Zipf(exponent) => {
-                Keys::Ranked { ranks: Ranks::Zipf(Zipf::new(keys, *exponent)), lies: lies() }
+                Keys::Ranked { ranks: Ranks::Zipf(Zipf::new(keys, *exponent)), key_of_rank: permutation() }
             }
             KeyLaw::Power { a, b } => {
-                Keys::Ranked { ranks: Ranks::Power(Power::new(keys, *a, *b)), lies: lies() }
+                Keys::Ranked { ranks: Ranks::Power(Power::new(keys, *a, *b)), key_of_rank: permutation() }
             }
             KeyLaw::Ranges { ranges, weights, power } => {
                 Keys::Ranges(Ranges::new(keys, *ranges, *weights, *power, keys))
@@ -120,14 +120,14 @@ impl Job {
         }
     }
 
-    /// Names that are no benchmarks: what its engine is to do or to print.
+    /// Names that are no benchmarks but commands of the engine.
     pub fn commands(&self) -> Vec<&str> {
         let named = self.steps.iter().map(|step| if let Step::Command(name) = step { name } else { "" });
         named.filter(|name| !name.is_empty()).collect()
     }
 
     /// Whether any of its benchmarks has operations of this kind.
-    pub fn asks_for(&self, kind: Kind) -> bool {
+    pub fn has_kind(&self, kind: Kind) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Benchmark { roles, .. } => roles.iter().any(|role| role.has(kind)),
             Step::Command(_) => false,
@@ -144,7 +144,7 @@ fn wrong(what: &str) -> Failure {
     Failure::usage(what).meaning("nothing was started")
 }
 
-/// What the flags say of threads, rates and counts, for whichever benchmark uses it.
+/// Threads, rates and counts by the flags, for any benchmark.
 struct Roles {
     threads: u64,
     writers: u64,
@@ -158,14 +158,14 @@ struct Roles {
     reads: Limit,
     writes: Limit,
     all: u64,
-    sizes: Drawn,
+    sizes: SizeLaws,
     mix: [f64; 5],
-    mixed: Drawn,
+    mixed: SizeLaws,
 }
 
-/// What is drawn beside a key.
+/// Sizes that are drawn beside a key.
 #[derive(Clone, Copy)]
-struct Drawn {
+struct SizeLaws {
     values: Sizes,
     scans: Sizes,
 }
@@ -206,7 +206,7 @@ impl Roles {
             reads: limit(flags.number("reads", -1)?),
             writes: limit(flags.number("writes", -1)?),
             all: job.keys,
-            sizes: Drawn {
+            sizes: SizeLaws {
                 values: Sizes::Fixed(value_size),
                 scans: Sizes::Fixed(flags.number("seek_nexts", 0)?),
             },
@@ -216,7 +216,7 @@ impl Roles {
     }
 
     fn step(&self, name: &str) -> Step {
-        let role = |name, threads, mix, keys: &KeyLaw, Drawn { values, scans }, rate, operations| Role {
+        let role = |name, threads, mix, keys: &KeyLaw, SizeLaws { values, scans }, rate, operations| Role {
             name,
             threads,
             mix,
@@ -230,14 +230,14 @@ impl Roles {
             on_time: self.arrivals_given,
             operations,
         };
-        let readers = |mix, drawn| {
-            let role = role("readers", self.threads, mix, &self.law, drawn, self.read_rate, self.reads);
+        let readers = |mix, sizes| {
+            let role = role("readers", self.threads, mix, &self.law, sizes, self.read_rate, self.reads);
             Some(Role { missing: name == "readmissing", ..role })
         };
         let writers = |kind, threads, keys: &KeyLaw, operations| {
             Some(role("writers", threads, only(kind), keys, self.sizes, self.write_rate, operations))
         };
-        let of = |kind| readers(only(kind), self.sizes);
+        let reads_of = |kind| readers(only(kind), self.sizes);
         let beside = || writers(Kind::Put, self.writers, &self.law, Limit::Time);
         let ordered = KeyLaw::InOrder(self.order.clone());
         let (every, threads) = (Limit::AllThreads(self.all), self.threads);
@@ -247,13 +247,13 @@ impl Roles {
             "overwrite" => (None, writers(Kind::Put, threads, &self.law, self.writes)),
             "deleteseq" => (None, writers(Kind::Delete, threads, &ordered, every)),
             "deleterandom" => (None, writers(Kind::Delete, threads, &self.law, self.writes)),
-            "readrandom" | "readmissing" => (of(Kind::Get), None),
-            "multireadrandom" => (of(Kind::MultiGet), None),
-            "seekrandom" => (of(Kind::Seek), None),
+            "readrandom" | "readmissing" => (reads_of(Kind::Get), None),
+            "multireadrandom" => (reads_of(Kind::MultiGet), None),
+            "seekrandom" => (reads_of(Kind::Seek), None),
             "mixgraph" => (readers(sums(self.mix), self.mixed), None),
-            "readwhilewriting" => (of(Kind::Get), beside()),
-            "multireadwhilewriting" => (of(Kind::MultiGet), beside()),
-            "seekrandomwhilewriting" => (of(Kind::Seek), beside()),
+            "readwhilewriting" => (reads_of(Kind::Get), beside()),
+            "multireadwhilewriting" => (reads_of(Kind::MultiGet), beside()),
+            "seekrandomwhilewriting" => (reads_of(Kind::Seek), beside()),
             _ => return Step::Command(name.to_owned()),
         };
         Step::Benchmark { name: name.to_owned(), roles: readers.into_iter().chain(writers).collect() }
@@ -270,8 +270,7 @@ fn rate(flags: &Flags, name: &str) -> Result<f64, Failure> {
         .mend(format!("--{name}=1000, or leave it out for no rate")))
 }
 
-/// How the operations of a rate follow one another; None where nobody says it. Usage error where it is given and cannot
-/// be had.
+/// The arrivals at a rate; None where none are given. Usage error where the flags contradict each other.
 fn arrivals(flags: &Flags, job: &Job, has_rate: bool) -> Result<Option<Arrivals>, Failure> {
     let Some(given) = flags.text("arrivals") else { return Ok(None) };
     let arrivals = match flags.choice("arrivals", &["closed", "fixed", "poisson"])? {
@@ -361,7 +360,7 @@ fn key_law(flags: &Flags, order: &Order, keys: u64) -> Result<KeyLaw, Failure> {
 }
 
 /// mixgraph's sizes of values and lengths of scans, by db_bench's names and defaults.
-fn mixgraph_sizes(flags: &Flags) -> Result<Drawn, Failure> {
+fn mixgraph_sizes(flags: &Flags) -> Result<SizeLaws, Failure> {
     let values = Sizes::Pareto {
         theta: flags.number("value_theta", 0.0)?,
         k: flags.number("value_k", 0.2615)?,
@@ -376,5 +375,5 @@ fn mixgraph_sizes(flags: &Flags) -> Result<Drawn, Failure> {
         least: 1,
         most: flags.number("mix_max_scan_len", 10_000_usize)?.max(1),
     };
-    Ok(Drawn { values, scans })
+    Ok(SizeLaws { values, scans })
 }

@@ -1,4 +1,4 @@
-//! Keys as db_bench writes them, and the orders in which a sequence of them may come.
+//! Keys as db_bench writes them, and orders of them.
 
 use observer::Failure;
 
@@ -23,7 +23,7 @@ impl Key {
         Ok(Self { bytes: [b'0'; LONGEST], size })
     }
 
-    /// One that no database of keys of this size has, and which lies between two of them. Usage error for the longest.
+    /// A key that no database of keys of this size has, between two of them. Usage error for the longest.
     pub fn missing(self) -> Result<Self, Failure> {
         Self::of_size(self.size + 1)
     }
@@ -37,7 +37,7 @@ impl Key {
     }
 }
 
-/// The order in which each of `0..keys` comes once.
+/// An order of the keys `0..keys`.
 #[derive(Clone, Debug)]
 pub enum Order {
     Ascending,
@@ -67,24 +67,27 @@ impl Order {
         })
     }
 
-    /// The number of the key at `place` of `keys`; place < keys.
-    pub fn at(&self, place: u64, keys: u64) -> u64 {
+    /// The number of the key at a position below `keys`.
+    pub fn at(&self, position: u64, keys: u64) -> u64 {
         match self {
-            Self::Ascending => place,
-            Self::Descending => keys - 1 - place,
-            Self::Shuffled(permutation) => permutation.at(place),
+            Self::Ascending => position,
+            Self::Descending => keys - 1 - position,
+            Self::Shuffled(permutation) => permutation.at(position),
             Self::Interleaved(streams) => {
                 // The first `keys % streams` streams are longer by one key; those come in a last, shorter round.
-                let (stream, round) = (place % streams, place / streams);
+                let (stream, round) = (position % streams, position / streams);
                 stream * (keys / streams) + stream.min(keys % streams) + round
             }
             Self::OneAfterAnother(streams) => {
                 // From the end: first the streams of `size` keys, then those of one more.
                 let size = keys / streams;
                 let short = (streams - keys % streams) * size;
-                let (end, place, size) =
-                    if place < short { (keys, place, size) } else { (keys - short, place - short, size + 1) };
-                end - (place / size + 1) * size + place % size
+                let (end, position, size) = if position < short {
+                    (keys, position, size)
+                } else {
+                    (keys - short, position - short, size + 1)
+                };
+                end - (position / size + 1) * size + position % size
             }
         }
     }
@@ -104,8 +107,8 @@ impl Permutation {
         Self { size, half: bits.div_ceil(2).max(1), seed }
     }
 
-    pub fn at(&self, place: u64) -> u64 {
-        let mut value = place;
+    pub fn at(&self, position: u64) -> u64 {
+        let mut value = position;
         loop {
             value = self.once(value);
             if value < self.size {
@@ -137,7 +140,7 @@ mod tests {
     use super::*;
 
     fn all(order: &Order, keys: u64) -> Vec<u64> {
-        (0..keys).map(|place| order.at(place, keys)).collect()
+        (0..keys).map(|position| order.at(position, keys)).collect()
     }
 
     #[test]

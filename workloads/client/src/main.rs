@@ -16,7 +16,6 @@ mod engines;
 mod flags;
 mod job;
 mod keys;
-mod leave;
 mod pace;
 mod processor;
 mod rate_steps;
@@ -31,14 +30,13 @@ use counted::{Counter, counted, counted_command};
 use engines::{NAMES, Store};
 use flags::Flags;
 use job::Job;
-use leave::leave;
 use observer::Failure;
 use observer::control::Control;
 use processor::Processor;
 use role::Step;
 use run::benchmark;
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 use tally::Kind;
 use values::Values;
@@ -62,24 +60,24 @@ fn main() -> ExitCode {
         let printed = writeln!(stdout(), "{HELP}\nThis one was built with: {}", built.join(", "));
         return if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    client(words).unwrap_or_else(|failure| leave(&failure));
+    client(words).unwrap_or_else(|failure| exit_at_once(&failure));
     ExitCode::SUCCESS
 }
 
 fn client(words: Vec<String>) -> Result<(), Failure> {
     let flags = Flags::parse(words)?;
     let job = Job::read(&flags)?;
-    let open = engines::engine(&flags, job.asks_for(Kind::MultiGet), &job.commands())?;
+    let open = engines::engine(&flags, job.has_kind(Kind::MultiGet), &job.commands())?;
     // Before any thread is started, the engine's included: they inherit which signals are blocked.
     let mut control = Control::new(job.control)?;
-    // As well: counters are of threads that are started later.
+    // Before any thread, too: counters count the threads that are started later.
     let ends_with_command = matches!(job.steps.last(), Some(Step::Command(_)));
     let counters = job.counted_events.as_deref().map(|names| Processor::open(names, ends_with_command));
     let processor = counters.transpose()?;
     let counter = processor.as_ref().map_or(Counter::Callgrind, Counter::Processor);
     let store = open()?;
     say(&json!({ "about": store.about() }).to_string());
-    steps(&job, store.as_ref(), &mut control, &counter).unwrap_or_else(|failure| leave(&failure));
+    steps(&job, store.as_ref(), &mut control, &counter).unwrap_or_else(|failure| exit_at_once(&failure));
     Ok(())
 }
 
@@ -89,9 +87,9 @@ fn steps(job: &Job, store: &dyn Store, control: &mut Control, counter: &Counter<
     for step in &job.steps {
         match step {
             Step::Command(name) => {
-                let said =
+                let output =
                     if job.counted > 0 { counted_command(name, store, counter) } else { store.command(name) };
-                say(&said.expect("what an engine lacks is refused before it is opened")?);
+                say(&output.expect("what an engine lacks is refused before it is opened")?);
             }
             Step::Benchmark { name, roles } if job.counted > 0 => {
                 let outcome = counted(job, name, roles, store, &values, counter)?;
@@ -107,7 +105,15 @@ fn steps(job: &Job, store: &dyn Store, control: &mut Control, counter: &Counter<
     Ok(())
 }
 
-/// Whole lines, at once: somebody may be reading along.
+/// Reports what failed and ends the program as a kill would, which every engine survives: one that could not write may
+/// abort when it is closed, or when the process exits, and one that waits for room on the disk never returns.
+fn exit_at_once(failure: &Failure) -> ! {
+    let _ = writeln!(stderr(), "ioflame-client: error: {failure}");
+    // SAFETY: nothing runs after it.
+    unsafe { libc::_exit(i32::from(failure.exit_code)) }
+}
+
+/// Prints whole lines at once: a reader may follow the output.
 fn say(text: &str) {
     let mut out = stdout().lock();
     if !text.is_empty() {

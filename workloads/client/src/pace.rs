@@ -39,15 +39,15 @@ struct Next {
     due_ns: f64,
 }
 
-/// Operations that one thread took together.
+/// Operations that one thread took from the queue together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct DueOperations {
     /// From the beginning.
     pub due_ns: u64,
     pub operations: u64,
 }
 
-/// What a thread did until an operation was due.
+/// How a thread came to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// It was busy when the operation became due.
@@ -74,7 +74,7 @@ impl Schedule {
     /// None where no rate is held.
     pub fn of(role: &Role, seed: u64) -> Option<Self> {
         let operations = match role.operations {
-            _ if !takes_turns(role) => u64::MAX,
+            _ if !shares_queue(role) => u64::MAX,
             Limit::Time => u64::MAX,
             Limit::EachThread(operations) => operations.saturating_mul(role.threads),
             Limit::AllThreads(operations) => operations,
@@ -91,12 +91,8 @@ impl Schedule {
         self.rate_steps.as_ref().map_or(self.rate, |steps| self.rate * steps.own_ns(ns) / ns)
     }
 
-    pub fn arrivals(&self) -> Arrivals {
-        self.arrivals
-    }
-
-    /// The next `most` operations, or as many as there are; None where there are none.
-    pub fn take(&self, most: u64) -> Option<Taken> {
+    /// Takes up to `most` operations; None where the queue is empty.
+    pub fn take(&self, most: u64) -> Option<DueOperations> {
         let mut next = self.next();
         let operations = most.min(next.left);
         if operations == 0 {
@@ -106,11 +102,11 @@ impl Schedule {
         next.left -= operations;
         next.taken += operations;
         next.advance(self.arrivals, self.interval_ns, operations);
-        Some(Taken { due_ns, operations })
+        Some(DueOperations { due_ns, operations })
     }
 
-    /// Operations that were due `ns` after the beginning and that nobody took. Of random gaps that were not drawn:
-    /// how many are expected.
+    /// Operations due `ns` after the beginning that no thread took; where their random gaps were not drawn, the expected
+    /// number.
     pub fn waiting(&self, ns: u64) -> u64 {
         let own_ns = self.rate_steps.as_ref().map_or(ns as f64, |steps| steps.own_ns(ns as f64));
         let behind = own_ns - self.next().due_ns;
@@ -136,9 +132,9 @@ impl Next {
     }
 }
 
-/// Whether any thread may do any of a role's operations. Otherwise a thread that finished its own would leave the
-/// queue to the others; only where keys come in order has each thread its part of them.
-pub fn takes_turns(role: &Role) -> bool {
+/// Whether the threads of a role share its operations. Otherwise a thread that finished its own would leave the queue to
+/// the others; only where keys come in order has each thread a range of its own.
+pub fn shares_queue(role: &Role) -> bool {
     role.rate > 0.0 && !matches!(role.keys, KeyLaw::InOrder(_))
 }
 
@@ -217,7 +213,7 @@ mod tests {
 
     #[test]
     fn operations_taken_together_count_as_many_towards_the_rate() {
-        let taken = |due_ns, operations| Some(Taken { due_ns, operations });
+        let taken = |due_ns, operations| Some(DueOperations { due_ns, operations });
         let schedule = Schedule::new(Arrivals::Fixed, 1000.0, 25, 1);
         assert_eq!((schedule.take(10), schedule.take(10)), (taken(0, 10), taken(10_000_000, 10)));
         assert_eq!((schedule.take(10), schedule.take(10)), (taken(20_000_000, 5), None));

@@ -1,5 +1,5 @@
-//! What the processor counts of this program, or the kernel: read at the edges of what is counted. At full speed, and
-//! without stacks.
+//! Counters of the processor and the kernel for this program, read at the edges of each phase: at full speed, and without
+//! stacks.
 //!
 //! The interface is perf_event_open(2)'s.
 
@@ -80,13 +80,13 @@ fn cannot(name: &str, error: &Error) -> Failure {
     }
 }
 
-/// A counter that shared the hardware with others was read for a part of the time: its count would be an estimate.
+/// Reads a counter. One that shared the hardware with others ran only part of the time: its count would be an estimate.
 fn count(name: &str, mut file: &File) -> Result<u64, Failure> {
-    let mut words = [0_u8; 24];
-    file.read_exact(&mut words)?;
+    let mut fields = [0_u8; 24];
+    file.read_exact(&mut fields)?;
     let [count, enabled, running] = [0, 8, 16].map(|at| {
         let mut word = [0_u8; 8];
-        word.copy_from_slice(&words[at..at + 8]);
+        word.copy_from_slice(&fields[at..at + 8]);
         u64::from_ne_bytes(word)
     });
     if running == enabled {

@@ -18,7 +18,7 @@ pub struct RateSteps {
     whole: RateStep,
 }
 
-/// A step that begins where the others before it end.
+/// A step, which begins where the one before it ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct RateStep {
     clock_ns: f64,
@@ -48,12 +48,12 @@ impl RateSteps {
         }
     }
 
-    /// Where a moment of the arrivals' own time lies on the clock. ns of both, from the beginning
+    /// The clock time of a time of the arrivals' own; both in ns from the beginning.
     pub fn clock_ns(&self, own_ns: f64) -> f64 {
         self.mapped(own_ns, |step| (step.own_ns, step.clock_ns))
     }
 
-    /// The other way round.
+    /// The inverse.
     pub fn own_ns(&self, clock_ns: f64) -> f64 {
         self.mapped(clock_ns, |step| (step.clock_ns, step.own_ns))
     }
@@ -62,15 +62,15 @@ impl RateSteps {
     fn mapped(&self, ns: f64, lengths: impl Fn(&RateStep) -> (f64, f64)) -> f64 {
         let (given, other) = lengths(&self.whole);
         let rounds = (ns / given).floor();
-        let (mut left, mut found) = (ns - rounds * given, rounds * other);
-        for (length, mapped) in self.steps.iter().map(lengths) {
+        let (mut left, mut mapped) = (ns - rounds * given, rounds * other);
+        for (length, other) in self.steps.iter().map(lengths) {
             if left < length {
-                return found + mapped * left / length;
+                return mapped + other * left / length;
             }
             left -= length;
-            found += mapped;
+            mapped += other;
         }
-        found
+        mapped
     }
 }
 

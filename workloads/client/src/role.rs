@@ -1,25 +1,26 @@
-//! What threads of a benchmark do: operations of some kinds, on keys by some law, so many or at some rate.
+//! The operations of a benchmark's threads: their kinds, keys, number and rate.
 
 use crate::distributions::{Sizes, TwoTermExponential};
 use crate::keys::Order;
 use crate::rate_steps::RateSteps;
 use crate::tally::Kind;
+use serde::Serialize;
 use std::sync::Arc;
 
-/// Threads that do the same, counted apart from the others.
+/// Threads with the same operations, counted apart from the others.
 #[derive(Clone, Debug)]
 pub struct Role {
     pub name: &'static str,
     pub threads: u64,
-    /// How often each kind comes: sums of shares, the last is 1.
+    /// Cumulative shares of the kinds; the last is 1.
     pub mix: [f64; 5],
     pub keys: KeyLaw,
-    /// Whether the keys asked for are a byte longer than those that are there.
+    /// Whether the keys are a byte longer than those in the database.
     pub missing: bool,
     pub values: Sizes,
-    /// How many keys a scan looks at.
+    /// Entries that a scan reads.
     pub scans: Sizes,
-    /// Operations a second of all its threads; 0 for as fast as they go.
+    /// Operations a second of all its threads; 0 for as fast as possible.
     pub rate: f64,
     /// Of a rate.
     pub arrivals: Arrivals,
@@ -33,7 +34,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// Whether operations of this kind come at all: its share of the sums is above 0.
+    /// Whether the share of this kind is above 0.
     pub fn has(&self, kind: Kind) -> bool {
         let at = kind as usize;
         self.mix[at] > if at == 0 { 0.0 } else { self.mix[at - 1] }
@@ -41,7 +42,8 @@ impl Role {
 }
 
 /// How the operations of a rate follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// All gaps are equal.
     Fixed,
@@ -49,22 +51,13 @@ pub enum Arrivals {
     Poisson,
 }
 
-impl Arrivals {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Poisson => "poisson",
-        }
-    }
-}
-
-/// How many operations a role does.
+/// The number of a role's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Until `--duration`, or until the others have done theirs.
     Time,
     EachThread(u64),
-    /// Parted between the threads, in order.
+    /// Divided among the threads, in order.
     AllThreads(u64),
 }
 
@@ -78,7 +71,7 @@ pub enum KeyLaw {
     Ranges { ranges: u64, weights: TwoTermExponential, power: Option<(f64, f64)> },
 }
 
-/// A benchmark, or a command of the engine's.
+/// A benchmark, or a command of the engine.
 #[derive(Clone, Debug)]
 pub enum Step {
     Command(String),

@@ -1,12 +1,12 @@
 //! One benchmark: its threads wait at a barrier, begin together, and are counted until all have ended.
 
 use crate::clock::{now_ns, thread_cpu_ns};
-use crate::engines::{Nothing, Store};
+use crate::engines::{NothingSession, Store};
+use crate::exit_at_once;
 use crate::job::Job;
-use crate::leave::leave;
 use crate::pace::Schedule;
 use crate::report::Report;
-use crate::role::{Limit, Role};
+use crate::role::{Arrivals, Limit, Role};
 use crate::tally::{Finished, Latency, Tally};
 use crate::values::Values;
 use crate::worker::{Done, Shared, Worker};
@@ -19,17 +19,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// Operations by which the client's own time is measured.
+/// Operations for measuring the client's own time.
 const OWN_OPERATIONS: u64 = 50_000;
 const SECOND: f64 = 1e9;
-/// Of the operations that were due, the share that may wait at the end of a run that kept up with its rate.
+/// Share of the operations due that may still wait at the end of a run that kept up with its rate.
 const MOST_WAITING: f64 = 0.01;
-/// Of the latency's 99th percentile, the share by which the client itself may be late.
+/// Lateness of the client that is allowed, as a share of the latency's 99th percentile.
 const MOST_LATE: f64 = 0.01;
-/// What fails in an engine's own threads fails the next operation, mostly at once.
-const UNTOLD: Duration = Duration::from_secs(5);
+/// A failure in an engine's own threads usually fails the next operation at once.
+const UNREPORTED: Duration = Duration::from_secs(5);
 
-/// What a role did.
+/// The result of a role.
 #[derive(Serialize, Debug)]
 pub struct RoleResult {
     pub threads: u64,
@@ -46,14 +46,14 @@ pub struct RoleResult {
     /// Of a rate.
     #[serde(flatten)]
     pub open_loop: Option<OpenLoop>,
-    /// The same operations on no engine: what is the client's in each of them. It is subtracted nowhere.
+    /// CPU of the client in each operation, measured without an engine. It is subtracted nowhere.
     pub client_ns_per_operation: f64,
 }
 
-/// How a rate was held.
+/// How well a rate was kept.
 #[derive(Serialize, Debug)]
 pub struct OpenLoop {
-    pub arrivals: &'static str,
+    pub arrivals: Arrivals,
     pub offered_ops_per_second: f64,
     /// Operations that were due by the end.
     pub operations_due: u64,
@@ -102,7 +102,7 @@ pub fn benchmark(
     let (ready, gate) = (Barrier::new(threads as usize + 1), Barrier::new(threads as usize + 1));
     let finished: Vec<Vec<Finished>> =
         roles.iter().map(|role| (0..role.threads).map(|_| Finished::default()).collect()).collect();
-    // Threads that decide when it is over: those with a number of operations to do.
+    // Running threads with a number of operations to do: the run ends with the last of them.
     let counted = AtomicUsize::new(0);
     let mut report = job.report.as_deref().map(Report::create).transpose()?;
     let mut seed = first_seed;
@@ -115,7 +115,7 @@ pub fn benchmark(
             for (thread, finished) in finished.iter().enumerate() {
                 let number = thread as u64;
                 let worker =
-                    Worker::new(&shared, role, number, seed, finished).taking_from(schedule.as_ref());
+                    Worker::new(&shared, role, number, seed, finished).with_schedule(schedule.as_ref());
                 seed += 1;
                 let (ready, gate, counted) = (&ready, &gate, &counted);
                 let bounded = role.operations != Limit::Time;
@@ -144,9 +144,9 @@ pub fn benchmark(
         }
         let follow = report.as_mut().map(|report| {
             let none: &[Finished] = &[];
-            let of =
+            let counters_of =
                 |name| roles.iter().position(|role| role.name == name).map_or(none, |at| &finished[at][..]);
-            let (readers, writers, over) = (of("readers"), of("writers"), &shared.over);
+            let (readers, writers, over) = (counters_of("readers"), counters_of("writers"), &shared.over);
             let begun = report.begin(begun);
             let follow = move || begun.and_then(|()| report.follow(readers, writers, over));
             let named = std::thread::Builder::new().name("report".to_owned());
@@ -154,10 +154,10 @@ pub fn benchmark(
         });
         gate.wait();
         control.opened(begun);
-        let mut engine = Trouble::new(store);
-        let ended = wait(job.duration, &shared.over, control, &mut engine);
+        let mut stalls = StallWatch::new(store);
+        let ended = wait(job.duration, &shared.over, control, &mut stalls);
         shared.end();
-        wait_for_threads(&running, control, &mut engine);
+        wait_for_threads(&running, control, &mut stalls);
         let tallies: Vec<_> = running
             .into_iter()
             .map(|thread| thread.join().map_err(|_| std::io::Error::other("a thread of the client panicked")))
@@ -182,23 +182,23 @@ pub fn benchmark(
             tally.add(&done.tally);
             stopped = stopped.max(done.stopped_ns);
         }
-        // What became due later nobody was to take.
+        // Operations that became due later were not to be taken.
         let until = stopped.min(over).saturating_sub(begun);
         let open_loop = schedule.as_ref().map(|schedule| OpenLoop::of(schedule, role, &tally, until));
-        results.insert(role.name, result(role, &tally, open_loop, seconds, own_time(&shared, role)?));
+        results.insert(role.name, result(role, &tally, open_loop, seconds, client_cpu_ns(&shared, role)?));
     }
     Ok(Outcome { benchmark: name.to_owned(), seconds, ended_by: ended, roles: results })
 }
 
-/// The threads that there are wait at the gate for one that never comes.
+/// Ends the program: the threads that were started wait at the gate for one that never comes.
 fn no_thread(error: &std::io::Error) -> ! {
-    leave(
+    exit_at_once(
         &Failure::host(format!("a thread cannot be started: {error}")).mend("fewer --threads, or ulimit -u"),
     )
 }
 
-/// Until the time is over, the operations are done, or somebody closes the gate.
-fn wait(duration: f64, over: &AtomicBool, control: &mut Control, engine: &mut Trouble) -> &'static str {
+/// Waits until the time is over, the operations are done, or the gate is closed.
+fn wait(duration: f64, over: &AtomicBool, control: &mut Control, stalls: &mut StallWatch) -> &'static str {
     let begun = Instant::now();
     let deadline = (duration > 0.0).then(|| begun + Duration::from_secs_f64(duration));
     while !over.load(Ordering::Relaxed) {
@@ -209,37 +209,37 @@ fn wait(duration: f64, over: &AtomicBool, control: &mut Control, engine: &mut Tr
         match control.end_until(deadline.map_or(slice, |deadline| deadline.min(slice))) {
             Some(End::Signal) => return "signal",
             Some(End::Closed) => return "order",
-            None => engine.look(),
+            None => stalls.check(),
         }
     }
     "operations"
 }
 
-/// Watches for an engine whose operations never return: one that waits for room on a full disk.
-struct Trouble<'a> {
+/// Watches for an engine whose operations never return, for example on a full disk.
+struct StallWatch<'a> {
     store: &'a dyn Store,
-    next_look: Instant,
+    next_check: Instant,
     since: Option<Instant>,
 }
 
-impl<'a> Trouble<'a> {
+impl<'a> StallWatch<'a> {
     fn new(store: &'a dyn Store) -> Self {
-        Self { store, next_look: Instant::now(), since: None }
+        Self { store, next_check: Instant::now(), since: None }
     }
 
-    /// Ends the program once there have been background errors for so long that an operation would have told them.
-    fn look(&mut self) {
+    /// Ends the program when background errors persist that no operation has returned.
+    fn check(&mut self) {
         let now = Instant::now();
-        if now < self.next_look {
+        if now < self.next_check {
             return;
         }
-        self.next_look = now + Duration::from_secs(1);
+        self.next_check = now + Duration::from_secs(1);
         let errors = self.store.background_errors();
-        if errors > 0 && now - *self.since.get_or_insert(now) > UNTOLD {
-            leave(
+        if errors > 0 && now - *self.since.get_or_insert(now) > UNREPORTED {
+            exit_at_once(
                 &Failure::measurement(format!(
                     "{errors} flushes or compactions of the engine failed, and no operation said why for {} s",
-                    UNTOLD.as_secs()
+                    UNREPORTED.as_secs()
                 ))
                 .meaning("what was measured since is not the workload; an operation may be waiting without end")
                 .mend("the LOG of the database names the cause, mostly a full disk: df -h"),
@@ -248,18 +248,20 @@ impl<'a> Trouble<'a> {
     }
 }
 
-/// Until all threads have ended; a signal meanwhile ends the program at once.
-fn wait_for_threads<T>(running: &[ScopedJoinHandle<'_, T>], control: &mut Control, engine: &mut Trouble) {
+/// Waits until all threads have ended; a signal meanwhile ends the program at once.
+fn wait_for_threads<T>(running: &[ScopedJoinHandle<'_, T>], control: &mut Control, stalls: &mut StallWatch) {
     while running.iter().any(|thread| !thread.is_finished()) {
         if control.signal_until(Instant::now() + Duration::from_millis(1)) {
-            leave(&Failure::measurement("ended by a second signal, with operations that had not returned"));
+            exit_at_once(&Failure::measurement(
+                "ended by a second signal, with operations that had not returned",
+            ));
         }
-        engine.look();
+        stalls.check();
     }
 }
 
 impl OpenLoop {
-    /// until: ns from the beginning to the end; what was due by then and nobody began is waiting
+    /// until: ns from begin to end; operations due by then that no thread began are waiting
     fn of(schedule: &Schedule, role: &Role, tally: &Tally, until: u64) -> Self {
         let waiting = schedule.waiting(until);
         let (operations_due, late) = (tally.total() + waiting, tally.late());
@@ -277,7 +279,7 @@ impl OpenLoop {
             _ => None,
         };
         Self {
-            arrivals: schedule.arrivals().name(),
+            arrivals: role.arrivals,
             offered_ops_per_second: schedule.offered(until),
             operations_due,
             overloaded,
@@ -307,12 +309,12 @@ fn result(role: &Role, tally: &Tally, open_loop: Option<OpenLoop>, seconds: f64,
 }
 
 /// ns of CPU of the same loop for one operation, where the engine does nothing and no rate is held.
-fn own_time(shared: &Shared<'_>, role: &Role) -> Result<f64, Failure> {
+fn client_cpu_ns(shared: &Shared<'_>, role: &Role) -> Result<f64, Failure> {
     let role = Role { threads: 1, rate: 0.0, operations: Limit::EachThread(OWN_OPERATIONS), ..role.clone() };
     let alone = Shared::new(shared.job, shared.values);
     let finished = Finished::default();
     let worker = Worker::new(&alone, &role, 0, 1, &finished);
     let before = thread_cpu_ns();
-    let done = worker.run(&mut Nothing::at_once())?;
+    let done = worker.run(&mut NothingSession::at_once())?;
     Ok((thread_cpu_ns() - before) as f64 / done.tally.total().max(1) as f64)
 }

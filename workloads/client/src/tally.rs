@@ -1,4 +1,4 @@
-//! What a thread counted, and what is said of it at the end.
+//! Counts and latencies of threads, and their summary at the end.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -65,11 +65,11 @@ pub struct Tally {
     /// Keys that scans looked at.
     pub steps: u64,
     latencies: [Histogram<u64>; 5],
-    /// Of operations that were due at moments; None where no rate is held.
+    /// None where no rate is kept.
     paced: Option<Paced>,
 }
 
-/// What is counted of operations that were due at moments.
+/// Histograms of operations with a schedule.
 #[derive(Clone)]
 struct Paced {
     /// From the moment that each was due.

@@ -12,7 +12,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// compression_ratio: share of a value's size that is left of it; longest: bytes of the longest value
+    /// compression_ratio: compressed size by size; longest: bytes of the longest value
     pub fn new(compression_ratio: f64, longest: usize) -> Self {
         let mut random = ParkMiller(SEED);
         let raw = ((PIECE as f64 * compression_ratio) as usize).clamp(1, PIECE);
@@ -20,12 +20,12 @@ impl Values {
         while bytes.len() < LEAST.max(longest) {
             let begin = bytes.len();
             bytes.extend((0..raw).map(|_| b' ' + (random.next() % 95) as u8));
-            (raw..PIECE).for_each(|place| bytes.push(bytes[begin + place - raw]));
+            (raw..PIECE).for_each(|index| bytes.push(bytes[begin + index - raw]));
         }
         Self { bytes }
     }
 
-    /// The next value of a writer, whose place in the buffer `position` is.
+    /// The next value of a writer. position: in the buffer, moved on
     pub fn next<'a>(&'a self, position: &mut usize, size: usize) -> &'a [u8] {
         if *position + size > self.bytes.len() {
             *position = 0;

@@ -5,7 +5,7 @@ use crate::distributions::Keys;
 use crate::engines::Session;
 use crate::job::Job;
 use crate::keys::Key;
-use crate::pace::{Schedule, Wait, takes_turns, wait_until};
+use crate::pace::{Schedule, Wait, shares_queue, wait_until};
 use crate::role::{Limit, Role};
 use crate::tally::{Finished, Kind, Tally};
 use crate::values::Values;
@@ -13,7 +13,7 @@ use fastrand::Rng;
 use observer::Failure;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What all threads of a benchmark share.
+/// State shared by all threads of a benchmark.
 pub struct Shared<'a> {
     pub job: &'a Job,
     pub values: &'a Values,
@@ -24,7 +24,7 @@ pub struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// Of threads that begin now, unless another moment is stored.
+    /// They begin now, unless another time is stored.
     pub fn new(job: &'a Job, values: &'a Values) -> Self {
         let (begun_ns, over_ns) = (AtomicU64::new(now_ns()), AtomicU64::new(0));
         Self { job, values, over: AtomicBool::new(false), begun_ns, over_ns }
@@ -45,20 +45,20 @@ pub struct Worker<'a> {
     number: u64,
     seed: u64,
     finished: &'a Finished,
-    /// None where each operation begins when the one before has ended.
+    /// None in a closed loop: each operation begins when the one before has ended.
     schedule: Option<&'a Schedule>,
 }
 
 pub struct Done {
     pub tally: Tally,
-    /// When it took no further operation.
+    /// When it stopped taking operations.
     pub stopped_ns: u64,
-    /// With what it wrote as durable as it will be.
+    /// When its last transaction had ended, too.
     pub ended_ns: u64,
 }
 
 impl<'a> Worker<'a> {
-    /// number: its place among the role's threads, whose operations follow one another
+    /// number: its number among the role's threads
     pub fn new(
         shared: &'a Shared<'a>,
         role: &'a Role,
@@ -69,12 +69,12 @@ impl<'a> Worker<'a> {
         Self { shared, role, number, seed, finished, schedule: None }
     }
 
-    /// With operations of a queue that the role's threads share.
-    pub fn taking_from(self, schedule: Option<&'a Schedule>) -> Self {
+    /// Takes operations from a queue that the role's threads share.
+    pub fn with_schedule(self, schedule: Option<&'a Schedule>) -> Self {
         Self { schedule, ..self }
     }
 
-    /// Its first operation and the one after its last, of those that all threads of the role do.
+    /// Its range of the role's operations: the first, and the one after the last.
     fn part(&self) -> (u64, u64) {
         let (number, threads) = (self.number, self.role.threads);
         match self.role.operations {
@@ -115,7 +115,7 @@ impl<'a> Worker<'a> {
         };
         let begun = self.shared.begun_ns.load(Ordering::Relaxed);
         let over = &self.shared.over;
-        let mut left = if takes_turns(self.role) { u64::MAX } else { last - first };
+        let mut left = if shares_queue(self.role) { u64::MAX } else { last - first };
         if self.role.on_time {
             wake_on_time();
         }
@@ -125,20 +125,20 @@ impl<'a> Worker<'a> {
             let kind = calls.choose(&self.role.mix);
             let mut operations = if kind == Kind::MultiGet { (job.batch as u64).min(left) } else { 1 };
             let Some(schedule) = self.schedule else {
-                calls.one(kind, operations as usize, session)?;
+                calls.call(kind, operations as usize, session)?;
                 self.finished.add(operations);
                 left -= operations;
                 continue;
             };
-            let Some(taken) = schedule.take(operations) else { break };
-            operations = taken.operations;
-            let due_ns = begun.saturating_add(taken.due_ns);
+            let Some(due) = schedule.take(operations) else { break };
+            operations = due.operations;
+            let due_ns = begun.saturating_add(due.due_ns);
             let wait = wait_until(due_ns, self.role.on_time, over);
             if wait == Wait::Over {
                 break;
             }
-            let call = calls.one(kind, operations as usize, session)?;
-            // What is neither queue nor service is the client's own.
+            let call = calls.call(kind, operations as usize, session)?;
+            // Time neither in the queue nor in the engine is the client's own.
             let own_ns = call.begun_ns.saturating_sub(due_ns.max(free_ns));
             free_ns = call.ended_ns;
             let (ns, waited) = (call.ended_ns.saturating_sub(due_ns), wait == Wait::Idle);
@@ -173,7 +173,7 @@ struct Operations<'a> {
 
 impl Operations<'_> {
     fn choose(&mut self, mix: &[f64; 5]) -> Kind {
-        // One kind alone takes no random number: its share is whole from its place on.
+        // A single kind takes no random number.
         let first = mix.iter().position(|sum| *sum > 0.0).unwrap_or(0);
         if mix[first] >= 1.0 {
             return Kind::ALL[first];
@@ -182,8 +182,8 @@ impl Operations<'_> {
         Kind::ALL[mix.iter().position(|sum| share < *sum).unwrap_or(first)]
     }
 
-    /// One call of the engine, timed: what is drawn for it is drawn before, what is counted is counted after.
-    fn one(&mut self, kind: Kind, operations: usize, session: &mut dyn Session) -> Result<Call, Failure> {
+    /// Times one call of the engine: random numbers are drawn before it, results are counted after it.
+    fn call(&mut self, kind: Kind, operations: usize, session: &mut dyn Session) -> Result<Call, Failure> {
         for key in &mut self.batch[..operations] {
             key.set(self.keys.next(&mut self.random));
         }
@@ -201,10 +201,10 @@ impl Operations<'_> {
             }
             Kind::MultiGet => {
                 begun_ns = now_ns();
-                let seen = session.multi_get(&self.batch[..operations])?;
+                let result = session.multi_get(&self.batch[..operations])?;
                 ended_ns = now_ns();
-                tally.found += seen.found;
-                tally.bytes += seen.bytes;
+                tally.found += result.found;
+                tally.bytes += result.bytes;
             }
             Kind::Seek => {
                 let steps = self.role.scans.next(&mut self.random);
@@ -237,7 +237,7 @@ impl Operations<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::{Scanned, Seen};
+    use crate::engines::{MultiGetResult, ScanResult};
     use crate::flags::Flags;
     use crate::role::Step;
     use std::thread;
@@ -259,11 +259,11 @@ mod tests {
             Ok(None)
         }
 
-        fn multi_get(&mut self, _keys: &[Key]) -> Result<Seen, Failure> {
+        fn multi_get(&mut self, _keys: &[Key]) -> Result<MultiGetResult, Failure> {
             unreachable!("nobody asks for it")
         }
 
-        fn scan(&mut self, _key: &[u8], _steps: usize, _back: bool) -> Result<Scanned, Failure> {
+        fn scan(&mut self, _key: &[u8], _steps: usize, _back: bool) -> Result<ScanResult, Failure> {
             unreachable!("nobody asks for it")
         }
 
@@ -273,10 +273,6 @@ mod tests {
 
         fn delete(&mut self, _key: &[u8]) -> Result<(), Failure> {
             unreachable!("nobody asks for it")
-        }
-
-        fn finish(&mut self) -> Result<(), Failure> {
-            Ok(())
         }
     }
 
@@ -292,7 +288,7 @@ mod tests {
         let run = |number, until| {
             let worker = Worker::new(&shared, &roles[0], number, 1, &finished);
             let session = &mut Held { done: &done, begun: &begun, until };
-            worker.taking_from(schedule.as_ref()).run(session).unwrap().tally.total()
+            worker.with_schedule(schedule.as_ref()).run(session).unwrap().tally.total()
         };
         thread::scope(|scope| {
             let slow = scope.spawn(|| run(0, 99));

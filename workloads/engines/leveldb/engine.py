@@ -12,7 +12,7 @@ from workloads.engine import Engine, EngineResult, LevelSize, Tree
 from workloads.engines.rocksdb.stored_files import Form, read_database_files
 from workloads.engines.rocksdb.window_files import files_of_window
 from workloads.our_client import inspected, result_of, totals_of
-from workloads.steps import DatabaseShape
+from workloads.scales import DatabaseShape
 from workloads.tables import last_table
 
 _DATABASE_FILE = re.compile(r"\d+\.(ldb|sst|log|dbtmp)|MANIFEST-\d+|CURRENT|LOCK|LOG(\.old)?")
@@ -54,12 +54,6 @@ class LevelDB(Engine):
 
     def thread_totals(self, log: str) -> dict[int, list[tuple[float, int]]]:
         return totals_of(log)
-
-    def stored_settings(self, db_dir: Path) -> dict[str, str]:
-        return {}  # no file of its states any
-
-    def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
-        return {}
 
     def is_database_file(self, name: str) -> bool:
         return _DATABASE_FILE.fullmatch(name) is not None

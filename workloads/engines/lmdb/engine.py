@@ -8,7 +8,8 @@ from ground.errors import MeasurementError
 from workloads.build import EngineBuild
 from workloads.engine import Engine, EngineResult, LevelSize, Tree
 from workloads.our_client import inspected, lines_of, result_of
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.scales import DatabaseShape
+from workloads.steps import StepParameters
 
 # A page of a leaf is half full at worst; pages that are freed are used again only later.
 _MAP_TO_DATA = 4
@@ -44,12 +45,6 @@ class LMDB(Engine):
 
     def compacted_gb(self, log: str) -> float | None:
         return 0.0 if lines_of(log, "lmdb") else None  # nothing is ever compacted
-
-    def stored_settings(self, db_dir: Path) -> dict[str, str]:
-        return {}
-
-    def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
-        return {}
 
     def is_database_file(self, name: str) -> bool:
         return name in ("data.mdb", "lock.mdb")

@@ -189,7 +189,7 @@ class BenchCommand:
             yield Refused("it has no --use_existing_db", means, "--use_existing_db")
         if self.database is None:
             yield Refused("it has no --db", "which tree the arms read is not known", "--db=<the database>")
-        turns = "it would end within a session, in which arms take turns for minutes"
+        turns = "it would end within a session, in which arms alternate for minutes"
         if _BY_NUMBER.fullmatch(named[0]):
             why = f"{named[0]} ends by itself after a number of operations, whatever --duration says"
             yield Refused(why, turns, "--benchmarks=<one that runs for --duration>")

@@ -29,10 +29,10 @@ from workloads.engines.rocksdb.stored_files import Form, read_database_files
 from workloads.engines.rocksdb.window_files import files_of_window
 from workloads.libraries import Library
 from workloads.our_client import inspected, result_of, totals_of
-from workloads.steps import DatabaseShape, StepParameters
+from workloads.scales import DatabaseShape
+from workloads.steps import StepParameters
 from workloads.tables import last_table
 
-_SMALLEST_SHARD = 4 << 20
 _ASSERTIONS = "Assertions are enabled"
 
 # gflags: `    -num (Number of key/values to place in database) type: int64`
@@ -105,11 +105,7 @@ class RocksDB(Engine):
         return replace(build, assertions=exports(build.code, _SYNC_POINT), lacks=lacks)
 
     def placeholders(self, parameters: StepParameters) -> dict[str, object]:
-        return {
-            **super().placeholders(parameters),
-            "cache_shard_bits": _shard_bits(parameters.sizing.cache_size),
-            "overwrite_buffer": _overwrite_buffer(parameters.sizing.shape),
-        }
+        return {**super().placeholders(parameters), "overwrite_buffer": _overwrite_buffer(parameters.sizing.shape)}
 
     def shape_flags(self, shape: DatabaseShape) -> dict[str, object]:
         return {
@@ -248,15 +244,6 @@ def _last_percentiles(log: str) -> dict[str, str]:
         return {}
     named = re.findall(r"(P[\d.]+): ([\d.]+)", lines[-1])
     return {**{name.lower().replace(".", "_"): value for name, value in named}, "pmax": maxima[-1]}
-
-
-def _shard_bits(cache_size: int) -> int:
-    """log2 of the block cache's shards: 64 as benchmark.sh has it, fewer where a shard would be below 4 MiB.
-
-    A shard too small for a file's filter and index block throws them out again at each query: seen with 16 MiB in 64
-    shards as 1.23 reads of 38 KiB a query instead of one of 8 KiB.
-    """
-    return max(0, min(6, (cache_size // _SMALLEST_SHARD).bit_length() - 1))
 
 
 def _overwrite_buffer(shape: DatabaseShape) -> int:

@@ -29,11 +29,6 @@ _STALL = re.compile(rf"^Cumulative stall: (\d{{1,9}}):(\d{{1,9}}):({_NUMBER}) H:
 # Up to 8.0 `Stalls(count): 0 level0_slowdown, ...`, after it `Write Stall (count): cf-l0-...: 0, ...`.
 _OLD_STALLS = re.compile(r"^Stalls\(count\): (.+)$", re.MULTILINE)
 _NEW_STALLS = re.compile(r"^Write Stall \(count\): (.+)$", re.MULTILINE)
-_HISTOGRAM = re.compile(
-    rf"^Microseconds per (\w+)(?: \(\w+\))?:\nCount: (\d{{1,18}}) Average: ({_NUMBER}) .*\nMin: .*Max: ({_NUMBER})\n"
-    r"Percentiles: (.+)$",
-    re.MULTILINE,
-)
 _TICKER = re.compile(r"^rocksdb\.([\w.]+) COUNT : (\d{1,18})$", re.MULTILINE)
 _DUMP = re.compile(r"^(\d{4}/\d\d/\d\d-\d\d:\d\d:\d\d)\.(\d{6}) .*------- DUMPING STATS -------$", re.MULTILINE)
 
@@ -110,15 +105,6 @@ def statistics(log: str) -> dict[str, float]:
     for row in level_writes(log):
         if row.level == "Sum":
             found |= {"c_wsecs": row.seconds, "c_csecs": row.cpu_seconds, "moved_gb": row.moved_gb}
-    return found
-
-
-def histograms(log: str) -> dict[str, dict[str, float]]:
-    """Latency histograms by what they are of (`read`, `write`, `seek`): mixgraph prints three in no fixed order."""
-    found = {}
-    for name, count, average, most, percentiles in _HISTOGRAM.findall(log):
-        named = {n.lower().replace(".", "_"): float(v) for n, v in re.findall(rf"(P[\d.]+): ({_NUMBER})", percentiles)}
-        found[name] = {"count": float(count), "average": float(average), "pmax": float(most), **named}
     return found
 
 

@@ -60,32 +60,16 @@ impl TableBuilder {
 
     /// Adds a symbol; without a size it reaches to the next one.
     pub fn push(&mut self, start: u64, size: u64, name: &[u8], binding: Binding) {
-        let at = self.text.len();
+        let (at, len) = (self.text.len(), u32::try_from(name.len()).unwrap_or(0));
         self.text.extend_from_slice(name);
-        self.push_at(start, size, at..at + name.len(), binding);
-    }
-
-    /// Adds a symbol whose name is this part of the text.
-    pub fn push_at(&mut self, start: u64, size: u64, name: Range<usize>, binding: Binding) {
-        let len = u32::try_from(name.len()).unwrap_or(0);
-        self.entries.push(SymbolEntry {
-            start,
-            end: start.saturating_add(size),
-            name: name.start,
-            len,
-            binding,
-        });
+        let end = start.saturating_add(size);
+        self.entries.push(SymbolEntry { start, end, name: at, len, binding });
     }
 
     /// Adds a symbol whose name begins here in the text and ends before a zero byte.
     pub fn push_to_zero(&mut self, start: u64, size: u64, name: usize, binding: Binding) {
-        self.entries.push(SymbolEntry {
-            start,
-            end: start.saturating_add(size),
-            name,
-            len: TO_ZERO,
-            binding,
-        });
+        let end = start.saturating_add(size);
+        self.entries.push(SymbolEntry { start, end, name, len: TO_ZERO, binding });
     }
 
     /// Adds the symbols of another table of the same file.

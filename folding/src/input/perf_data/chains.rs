@@ -183,7 +183,7 @@ impl Chains {
     pub fn into_parts(mut self) -> (Runs<u32>, Vec<LocatedChain>) {
         let located = |chain, samples: &ChainSamples| LocatedChain {
             chain,
-            command: samples.comm,
+            command: Some(samples.comm),
             tally: samples.totals.tally,
         };
         if self.merged.samples.is_empty() {

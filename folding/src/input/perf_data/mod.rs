@@ -210,7 +210,7 @@ impl PerfData {
         let body = whole.bytes;
         if !kind::is_known(kind) {
             // It is not known where such a record keeps its time, so it must not be put in order.
-            collector.unknown(kind);
+            collector.stats.unknown(kind);
             return Ok(());
         }
         if kind < kind::FIRST_OF_PERF {

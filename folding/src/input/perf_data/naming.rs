@@ -13,8 +13,8 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     if collector.is_ambiguous() || collector.is_full() {
         return;
     }
-    collector.cut_copies(chains.cut);
-    collector.truncated_chains(chains.truncated);
+    collector.stats.cut_copies.absorb(chains.cut);
+    collector.stats.truncated_chains += chains.truncated;
     let resolved = chains.resolved();
     let mut order: Vec<u32> = (0..resolved.len() as u32).collect();
     order.sort_unstable_by_key(|&id| resolved[id as usize]);

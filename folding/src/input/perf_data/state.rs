@@ -235,7 +235,7 @@ impl State {
             (self.of_32_bit, "are of 32-bit programs, whose copied stacks are not walked"),
         ] {
             if samples > 0 {
-                collector.note(format!("{samples} samples {why}"));
+                collector.stats.notes.push(format!("{samples} samples {why}"));
             }
         }
         Ok(())

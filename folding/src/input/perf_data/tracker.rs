@@ -81,10 +81,10 @@ impl Tracker {
         }
         naming::name(all, symbols, collector, *threads);
         for note in symbols.notes() {
-            collector.note(note);
+            collector.stats.notes.push(note);
         }
         if tables.made >= MADE {
-            collector.note(format!(
+            collector.stats.notes.push(format!(
                 "files were mapped too often, or too many: after {MADE} mappings and functions in new unwind tables, copied \
                  stacks were followed by their frame pointers alone"
             ));

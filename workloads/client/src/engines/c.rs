@@ -10,7 +10,7 @@ pub type Pointer = *mut c_void;
 /// Frees a text that an engine allocated.
 pub type Free = unsafe extern "C" fn(*mut c_void);
 
-/// The failure that an engine left in its error pointer, which is freed. what: was tried
+/// The failure in an engine's error pointer, which is freed. what: the operation
 ///
 /// # Safety
 /// `error` is null or a text of the engine whose `free` this is.
@@ -18,7 +18,7 @@ pub unsafe fn checked(what: &str, error: *mut c_char, free: Free) -> Result<(), 
     // SAFETY: by the caller.
     match unsafe { text(error, free) } {
         None => Ok(()),
-        Some(words) => Err(Failure::measurement(format!("{what} failed: {words}"))),
+        Some(message) => Err(Failure::measurement(format!("{what} failed: {message}"))),
     }
 }
 
@@ -32,16 +32,16 @@ pub unsafe fn text(text: *mut c_char, free: Free) -> Option<String> {
     }
     // SAFETY: not null, ends with a 0, and is freed once.
     unsafe {
-        let words = CStr::from_ptr(text).to_string_lossy().into_owned();
+        let message = CStr::from_ptr(text).to_string_lossy().into_owned();
         free(text.cast());
-        Some(words)
+        Some(message)
     }
 }
 
 /// Key or value at an iterator's position; `of` is the function that reads either.
 ///
 /// # Safety
-/// The iterator is at some place, and stays there while the bytes are used.
+/// The iterator is valid, and does not move while the bytes are used.
 pub unsafe fn bytes<'a>(
     of: unsafe extern "C" fn(Pointer, *mut usize) -> *const u8,
     iterator: Pointer,
@@ -51,7 +51,7 @@ pub unsafe fn bytes<'a>(
     unsafe { std::slice::from_raw_parts(of(iterator, &raw mut size), size) }
 }
 
-/// A path or a text as C takes it. Usage error where it holds a 0 byte.
+/// A text for C. Usage error where it holds a 0 byte.
 pub fn c_text(text: &str) -> Result<CString, Failure> {
     CString::new(text).map_err(|_| Failure::usage(format!("{text:?} holds a 0 byte")))
 }

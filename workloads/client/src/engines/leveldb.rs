@@ -1,8 +1,11 @@
 //! LevelDB through its C interface, and one function of its environment that has none.
 
 use super::c::{Pointer, bytes, c_path, checked, text};
-use super::threads::{Thread, named};
-use super::{About, Commands, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look, run};
+use super::threads::{Thread, with_thread_name};
+use super::{
+    About, COPIED_BYTES, Commands, MultiGetResult, Opening, ScanResult, Session, Store, database, run,
+    walk_entries,
+};
 use crate::clock;
 use crate::flags::Flags;
 use crate::keys::Key;
@@ -91,7 +94,7 @@ const IDLE_NS: u64 = 200_000_000;
 
 static MMAP_LIMIT: Once = Once::new();
 
-/// What a database is opened with.
+/// The options of a database.
 struct LevelDbOptions {
     path: PathBuf,
     write_buffer_size: usize,
@@ -120,8 +123,8 @@ pub fn opening(flags: &Flags) -> Result<Opening, Failure> {
         bloom_bits: flags.number("bloom_bits", 0)?,
         compression: flags.choice("compression_type", &["none", "snappy"])? as c_int,
         mmap_files: flags.number("mmap_files", 1000)?,
-        verify_checksum: flags.truth("verify_checksum", true)?,
-        sync: flags.truth("sync", false)?,
+        verify_checksum: flags.boolean("verify_checksum", true)?,
+        sync: flags.boolean("sync", false)?,
     };
     Ok(Box::new(move || {
         check()?;
@@ -142,33 +145,33 @@ pub struct LevelDb {
 unsafe impl Sync for LevelDb {}
 
 impl LevelDb {
-    fn open(asked: &LevelDbOptions) -> Result<Self, Failure> {
-        let path = c_path(&asked.path)?;
+    fn open(settings: &LevelDbOptions) -> Result<Self, Failure> {
+        let path = c_path(&settings.path)?;
         let mut error = null_mut();
         // SAFETY: LevelDB's own functions; what the options hold lives as long as the database.
         unsafe {
             // Its environment is one for the whole process, and takes no limit once it is there.
-            MMAP_LIMIT.call_once(|| set_read_only_mmap_limit(asked.mmap_files));
+            MMAP_LIMIT.call_once(|| set_read_only_mmap_limit(settings.mmap_files));
             let options = leveldb_options_create();
             leveldb_options_set_create_if_missing(options, 1);
-            leveldb_options_set_write_buffer_size(options, asked.write_buffer_size);
-            leveldb_options_set_max_file_size(options, asked.max_file_size);
-            leveldb_options_set_max_open_files(options, asked.open_files);
-            leveldb_options_set_block_size(options, asked.block_size);
-            leveldb_options_set_block_restart_interval(options, asked.restart_interval);
-            leveldb_options_set_compression(options, asked.compression);
-            let cache = leveldb_cache_create_lru(asked.cache_size);
+            leveldb_options_set_write_buffer_size(options, settings.write_buffer_size);
+            leveldb_options_set_max_file_size(options, settings.max_file_size);
+            leveldb_options_set_max_open_files(options, settings.open_files);
+            leveldb_options_set_block_size(options, settings.block_size);
+            leveldb_options_set_block_restart_interval(options, settings.restart_interval);
+            leveldb_options_set_compression(options, settings.compression);
+            let cache = leveldb_cache_create_lru(settings.cache_size);
             leveldb_options_set_cache(options, cache);
-            let filter = if asked.bloom_bits > 0 {
-                leveldb_filterpolicy_create_bloom(asked.bloom_bits)
+            let filter = if settings.bloom_bits > 0 {
+                leveldb_filterpolicy_create_bloom(settings.bloom_bits)
             } else {
                 null_mut()
             };
             leveldb_options_set_filter_policy(options, filter);
             let (reading, writing) = (leveldb_readoptions_create(), leveldb_writeoptions_create());
-            leveldb_readoptions_set_verify_checksums(reading, u8::from(asked.verify_checksum));
-            leveldb_writeoptions_set_sync(writing, u8::from(asked.sync));
-            let db = named(BACKGROUND, || {
+            leveldb_readoptions_set_verify_checksums(reading, u8::from(settings.verify_checksum));
+            leveldb_writeoptions_set_sync(writing, u8::from(settings.sync));
+            let db = with_thread_name(BACKGROUND, || {
                 let db = leveldb_open(options, path.as_ptr(), &raw mut error);
                 if !db.is_null() {
                     // Its background thread is started by the first who has work for it, which an empty memtable is.
@@ -183,9 +186,9 @@ impl LevelDb {
                 db
             });
             leveldb_options_destroy(options);
-            let verify_checksum = u8::from(asked.verify_checksum);
+            let verify_checksum = u8::from(settings.verify_checksum);
             let store = Self { db, cache, filter, reading, writing, verify_checksum };
-            checked(&format!("opening {}", asked.path.display()), error, leveldb_free)?;
+            checked(&format!("opening {}", settings.path.display()), error, leveldb_free)?;
             Ok(store)
         }
     }
@@ -221,7 +224,7 @@ impl LevelDb {
     fn wait(&self) -> Result<String, Failure> {
         let mut before = None;
         loop {
-            let now = Thread::named(BACKGROUND)?;
+            let now = Thread::find(BACKGROUND)?;
             let idle = now.sleeps && before.as_ref() == Some(&now);
             if idle {
                 return Ok(String::new());
@@ -269,7 +272,7 @@ impl Store for LevelDb {
         let snapshots = unsafe { leveldb_readoptions_create() };
         // SAFETY: just made.
         unsafe { leveldb_readoptions_set_verify_checksums(snapshots, self.verify_checksum) };
-        Ok(Box::new(LevelDbSession { store: self, snapshots, copied: [0; LOOKED_AT] }))
+        Ok(Box::new(LevelDbSession { store: self, snapshots, copied: [0; COPIED_BYTES] }))
     }
 
     fn command(&self, name: &str) -> Option<Result<String, Failure>> {
@@ -280,7 +283,7 @@ impl Store for LevelDb {
 struct LevelDbSession<'a> {
     store: &'a LevelDb,
     snapshots: Pointer,
-    copied: [u8; LOOKED_AT],
+    copied: [u8; COPIED_BYTES],
 }
 
 impl LevelDbSession<'_> {
@@ -305,25 +308,25 @@ impl Session for LevelDbSession<'_> {
     }
 
     /// LevelDB has none: one after the other, in one snapshot.
-    fn multi_get(&mut self, keys: &[Key]) -> Result<Seen, Failure> {
-        let mut seen = Seen::default();
+    fn multi_get(&mut self, keys: &[Key]) -> Result<MultiGetResult, Failure> {
+        let mut result = MultiGetResult::default();
         // SAFETY: the snapshot is released before the options are used again.
         unsafe {
             let snapshot = leveldb_create_snapshot(self.store.db);
             leveldb_readoptions_set_snapshot(self.snapshots, snapshot);
             let done = keys.iter().try_for_each(|key| {
                 if let Some(bytes) = self.look_up(self.snapshots, key.bytes())? {
-                    seen = Seen { found: seen.found + 1, bytes: seen.bytes + bytes as u64 };
+                    result = MultiGetResult { found: result.found + 1, bytes: result.bytes + bytes as u64 };
                 }
                 Ok(())
             });
             leveldb_readoptions_set_snapshot(self.snapshots, null_mut());
             leveldb_release_snapshot(self.store.db, snapshot);
-            done.map(|()| seen)
+            done.map(|()| result)
         }
     }
 
-    fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure> {
+    fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<ScanResult, Failure> {
         let mut error = null_mut();
         // SAFETY: an iterator of our own; key and value are read before it moves on.
         unsafe {
@@ -331,7 +334,7 @@ impl Session for LevelDbSession<'_> {
             leveldb_iter_seek(iterator, key.as_ptr(), key.len());
             let step = if back { leveldb_iter_prev } else { leveldb_iter_next };
             let entry = || (bytes(leveldb_iter_key, iterator), bytes(leveldb_iter_value, iterator));
-            let scanned = look(key, steps, &mut self.copied, |first| {
+            let result = walk_entries(key, steps, &mut self.copied, |first| {
                 if !first {
                     step(iterator);
                 }
@@ -339,7 +342,7 @@ impl Session for LevelDbSession<'_> {
             });
             leveldb_iter_get_error(iterator, &raw mut error);
             leveldb_iter_destroy(iterator);
-            checked("seek", error, leveldb_free).and(scanned)
+            checked("seek", error, leveldb_free).and(result)
         }
     }
 
@@ -361,10 +364,6 @@ impl Session for LevelDbSession<'_> {
             leveldb_delete(self.store.db, self.store.writing, key.as_ptr(), key.len(), &raw mut error);
             checked("delete", error, leveldb_free)
         }
-    }
-
-    fn finish(&mut self) -> Result<(), Failure> {
-        Ok(())
     }
 }
 

@@ -1,7 +1,10 @@
 //! LMDB: a B+ tree in one mapped file. Reads are page faults, and nothing runs in the background.
 
 use super::c::c_path;
-use super::{About, Commands, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look, run};
+use super::{
+    About, COPIED_BYTES, Commands, MultiGetResult, Opening, ScanResult, Session, Store, database, run,
+    walk_entries,
+};
 use crate::flags::Flags;
 use crate::keys::Key;
 use observer::Failure;
@@ -81,27 +84,27 @@ const READERS: c_uint = 1000;
 const LOCK_BYTES: libc::off_t = READERS as libc::off_t * 64 + 4096;
 const MODE: libc::mode_t = 0o644;
 
-/// What a database is opened with.
+/// The options of a database.
 struct LmdbOptions {
     path: PathBuf,
     map_size: usize,
     flags: c_uint,
-    /// Of the largest keys so far, each is put behind the last: for loads in ascending order.
+    /// Appends each key behind the last: for loads in ascending order.
     append: bool,
-    /// Writes in one transaction.
+    /// Writes per transaction.
     writes: u64,
 }
 
 pub fn opening(flags: &Flags) -> Result<Opening, Failure> {
     let (path, check) = database(flags, "lmdb")?;
     let mut bits = NO_TLS;
-    bits |= if flags.truth("sync", false)? { 0 } else { NO_SYNC };
-    bits |= if flags.truth("read_ahead", true)? { 0 } else { NO_READ_AHEAD };
+    bits |= if flags.boolean("sync", false)? { 0 } else { NO_SYNC };
+    bits |= if flags.boolean("read_ahead", true)? { 0 } else { NO_READ_AHEAD };
     let options = LmdbOptions {
         path,
         map_size: flags.number("map_size", 1 << 30)?,
         flags: bits,
-        append: flags.truth("append", false)?,
+        append: flags.boolean("append", false)?,
         writes: flags.number("writes_per_transaction", 1_u64)?.max(1),
     };
     Ok(Box::new(move || {
@@ -110,8 +113,7 @@ pub fn opening(flags: &Flags) -> Result<Opening, Failure> {
     }))
 }
 
-/// The file of locks and readers is mapped and written to: where its blocks are not there, a full disk kills the
-/// process.
+/// The file of locks and readers is mapped and written to: without blocks of its own, a full disk would kill the process.
 fn reserve_lock_file(database: &Path) -> Result<(), Failure> {
     let path = database.join("lock.mdb");
     let file = File::options().create(true).truncate(false).write(true).open(&path)?;
@@ -141,8 +143,8 @@ fn checked(what: &str, code: c_int) -> Result<(), Failure> {
         return Ok(());
     }
     // SAFETY: LMDB has a text for every code; it is static, or the thread's own for one of the system.
-    let words = unsafe { CStr::from_ptr(mdb_strerror(code)) }.to_string_lossy();
-    let failure = Failure::measurement(format!("{what} failed: {words}"));
+    let message = unsafe { CStr::from_ptr(mdb_strerror(code)) }.to_string_lossy();
+    let failure = Failure::measurement(format!("{what} failed: {message}"));
     Err(if code == MAP_FULL { failure.mend("a larger --map_size") } else { failure })
 }
 
@@ -160,13 +162,13 @@ impl Lmdb {
             let what = format!("opening {}", options.path.display());
             reserve_lock_file(&options.path)?;
             checked(&what, mdb_env_open(env, path.as_ptr(), options.flags, MODE))?;
-            store.whole(&options.path)?;
+            store.check_size(&options.path)?;
             store.with_root(&what)
         }
     }
 
-    /// Measurement error for a file that was cut: to read beyond its end would kill the process.
-    fn whole(&self, path: &Path) -> Result<(), Failure> {
+    /// Measurement error for a truncated file: reading beyond its end would kill the process.
+    fn check_size(&self, path: &Path) -> Result<(), Failure> {
         let (stat, info) = self.stat()?;
         let has = std::fs::metadata(path.join("data.mdb"))?.len();
         let needs = (info.last_page as u64 + 1) * u64::from(stat.page_size);
@@ -253,7 +255,7 @@ impl Store for Lmdb {
             cursor,
             writing: null_mut(),
             written: 0,
-            copied: [0; LOOKED_AT],
+            copied: [0; COPIED_BYTES],
         }))
     }
 
@@ -269,14 +271,14 @@ struct Transactions<'a> {
     cursor: *mut c_void,
     writing: *mut c_void,
     written: u64,
-    copied: [u8; LOOKED_AT],
+    copied: [u8; COPIED_BYTES],
 }
 
 fn value(bytes: &[u8]) -> Value {
     Value { size: bytes.len(), data: bytes.as_ptr().cast_mut().cast() }
 }
 
-/// What LMDB points to; valid while its transaction is.
+/// The bytes that LMDB points to, valid while the transaction is.
 unsafe fn bytes<'a>(value: &Value) -> &'a [u8] {
     // SAFETY: by the caller.
     unsafe { std::slice::from_raw_parts(value.data.cast(), value.size) }
@@ -292,14 +294,14 @@ impl Transactions<'_> {
         }
     }
 
-    /// What `read` sees in a snapshot of now.
+    /// Runs `read` in a new snapshot.
     fn renewed<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Failure>) -> Result<T, Failure> {
         // SAFETY: it was reset before.
         checked("a read transaction", unsafe { mdb_txn_renew(self.reading) })?;
-        let seen = read(self);
+        let result = read(self);
         // SAFETY: nothing points into the snapshot any more.
         unsafe { mdb_txn_reset(self.reading) };
-        seen
+        result
     }
 
     fn write(&mut self, change: impl FnOnce(*mut c_void) -> Result<(), Failure>) -> Result<(), Failure> {
@@ -318,26 +320,26 @@ impl Session for Transactions<'_> {
         self.renewed(|session| session.look_up(key))
     }
 
-    fn multi_get(&mut self, keys: &[Key]) -> Result<Seen, Failure> {
+    fn multi_get(&mut self, keys: &[Key]) -> Result<MultiGetResult, Failure> {
         self.renewed(|session| {
-            let mut seen = Seen::default();
+            let mut result = MultiGetResult::default();
             for key in keys {
                 if let Some(bytes) = session.look_up(key.bytes())? {
-                    seen = Seen { found: seen.found + 1, bytes: seen.bytes + bytes as u64 };
+                    result = MultiGetResult { found: result.found + 1, bytes: result.bytes + bytes as u64 };
                 }
             }
-            Ok(seen)
+            Ok(result)
         })
     }
 
-    fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure> {
+    fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<ScanResult, Failure> {
         self.renewed(|session| {
             let (mut at, mut data) = (value(key), Value { size: 0, data: null_mut() });
             // SAFETY: the cursor is of the renewed transaction; what it points to is valid until that is reset.
             unsafe {
                 checked("a cursor", mdb_cursor_renew(session.reading, session.cursor))?;
                 let way = if back { PREVIOUS } else { NEXT };
-                look(key, steps, &mut session.copied, |first| {
+                walk_entries(key, steps, &mut session.copied, |first| {
                     let way = if first { SET_RANGE } else { way };
                     match mdb_cursor_get(session.cursor, &raw mut at, &raw mut data, way) {
                         NOT_FOUND => Ok(None),

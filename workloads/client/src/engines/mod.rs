@@ -16,14 +16,14 @@ use observer::Failure;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-pub use nothing::Nothing;
+pub use nothing::NothingSession;
 
 /// The engines, and whether they are part of this build; `nothing` answers at once, to see what the client itself
 /// costs.
 pub const NAMES: [(&str, bool); 4] =
     [("rocksdb", true), ("leveldb", cfg!(leveldb)), ("lmdb", cfg!(lmdb)), ("nothing", true)];
 
-/// What is being measured. library: the file with the engine's code; empty where that is this program.
+/// The engine that is measured. library: the file with its code; empty where that is this program.
 #[derive(Serialize, Clone, Debug)]
 pub struct About {
     pub engine: &'static str,
@@ -35,20 +35,22 @@ pub struct About {
 pub trait Store: Sync {
     fn about(&self) -> About;
 
-    /// What one thread reads and writes with.
+    /// A session for one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure>;
 
-    /// What it does or prints beside operations: `flush`, `stats` ...; None where it has no such command, which `engine`
+    /// Runs a command such as `flush` or `stats`; gives its output. None where it has no such command, which `engine`
     /// refuses.
-    fn command(&self, name: &str) -> Option<Result<String, Failure>>;
+    fn command(&self, _name: &str) -> Option<Result<String, Failure>> {
+        None
+    }
 
-    /// Errors of its own threads, of which an operation may never hear: how many there were.
+    /// The number of errors in its own threads, which no operation may ever return.
     fn background_errors(&self) -> u64 {
         0
     }
 }
 
-/// What an engine does or prints beside operations, by the names that `--benchmarks` has for it.
+/// An engine's commands, by their names in `--benchmarks`.
 type Commands<S> = &'static [(&'static str, fn(&S) -> Result<String, Failure>)];
 
 fn run<S>(commands: Commands<S>, store: &S, name: &str) -> Option<Result<String, Failure>> {
@@ -70,72 +72,74 @@ fn commands_of(engine: &str) -> Vec<&'static str> {
     }
 }
 
-/// One thread's operations. Errors are measurement errors with the engine's own words.
+/// One thread's operations. Errors are measurement errors with the engine's message.
 pub trait Session {
     /// Bytes of the value; None where there is no such key.
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>, Failure>;
 
-    fn multi_get(&mut self, keys: &[Key]) -> Result<Seen, Failure>;
+    fn multi_get(&mut self, keys: &[Key]) -> Result<MultiGetResult, Failure>;
 
-    /// Seeks `key`, then so many times looks at key and value and goes one step on, or back.
-    fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure>;
+    /// Seeks `key`, then reads key and value and moves one entry on, or back, `steps` times.
+    fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<ScanResult, Failure>;
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure>;
 
     fn delete(&mut self, key: &[u8]) -> Result<(), Failure>;
 
-    /// What was written is as durable as it will be: the last transaction ends.
-    fn finish(&mut self) -> Result<(), Failure>;
+    /// Ends the last transaction: what was written is as durable as it will be.
+    fn finish(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
-/// Of several keys: how many were there, and the bytes of their values.
+/// found: keys that exist; bytes: of their values
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Seen {
+pub struct MultiGetResult {
     pub found: u64,
     pub bytes: u64,
 }
 
-/// found: the key that was sought is there; steps: keys looked at; bytes: of them and their values
+/// found: the key that was sought exists; steps: entries read; bytes: of their keys and values
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Scanned {
+pub struct ScanResult {
     pub found: bool,
     pub steps: u64,
     pub bytes: u64,
 }
 
-/// Of a value as much is copied as db_bench copies in a scan.
-const LOOKED_AT: usize = 256;
+/// Bytes of a value that a scan copies, as db_bench does.
+const COPIED_BYTES: usize = 256;
 
-/// Key and value of a place in the order of keys, as long as the engine stays there.
+/// Key and value at an iterator's position, valid while it stays there.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
-/// A scan. entry: given true at the key sought, or else behind it; given false one step on; None beyond the last
-fn look<'a>(
+/// A scan. entry: with true the first one at or after the key, with false the next; None beyond the last
+fn walk_entries<'a>(
     key: &[u8],
     steps: usize,
-    copied: &mut [u8; LOOKED_AT],
+    copied: &mut [u8; COPIED_BYTES],
     mut entry: impl FnMut(bool) -> Result<Option<Entry<'a>>, Failure>,
-) -> Result<Scanned, Failure> {
-    let mut place = entry(true)?;
-    let mut scanned = Scanned { found: place.is_some_and(|(at, _)| at == key), ..Scanned::default() };
-    while let Some((at, value)) = place.filter(|_| scanned.steps < steps as u64) {
-        let size = value.len().min(LOOKED_AT);
+) -> Result<ScanResult, Failure> {
+    let mut current = entry(true)?;
+    let mut result = ScanResult { found: current.is_some_and(|(at, _)| at == key), ..ScanResult::default() };
+    while let Some((at, value)) = current.filter(|_| result.steps < steps as u64) {
+        let size = value.len().min(COPIED_BYTES);
         copied[..size].copy_from_slice(&value[..size]);
-        scanned.bytes += (at.len() + value.len()) as u64;
-        scanned.steps += 1;
-        place = entry(false)?;
+        result.bytes += (at.len() + value.len()) as u64;
+        result.steps += 1;
+        current = entry(false)?;
     }
-    Ok(scanned)
+    Ok(result)
 }
 
-/// A database that can be opened: its flags are read, and nothing was touched.
+/// Opens a database: its flags are read, and nothing was touched yet.
 pub type Opening = Box<dyn FnOnce() -> Result<Box<dyn Store>, Failure>>;
 
-/// What `--engine` names. Usage error for an unknown one, host error for one whose library was not here at set-up.
-/// `multi_get`: it will be asked for several keys at once. `commands`: that it will be given; usage error for one that it
-/// has not.
+/// The engine of `--engine`. Usage error for an unknown one, host error for one whose library was missing at set-up.
+///
+/// multi_get: several keys will be read at once; commands: to be run later; usage error for one that it lacks
 pub fn engine(flags: &Flags, multi_get: bool, commands: &[&str]) -> Result<Opening, Failure> {
-    let name = flags.needed("engine")?;
+    let name = flags.required("engine")?;
     let Some((_, built)) = NAMES.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
         return Err(Failure::usage(format!("--engine={name} is not known"))
@@ -175,7 +179,7 @@ pub fn engine(flags: &Flags, multi_get: bool, commands: &[&str]) -> Result<Openi
         "rocksdb" => return rocksdb::opening(flags, multi_get),
         _ => nothing::opening(flags)?,
     };
-    if let Some((unknown, value)) = flags.rest().first() {
+    if let Some((unknown, value)) = flags.unread().first() {
         return Err(Failure::usage(format!("--{unknown}={value} is no flag of {name} or of the client"))
             .meaning("without it the figures would be those of another configuration; nothing was started"));
     }
@@ -189,23 +193,25 @@ fn database(
     flags: &Flags,
     engine: &'static str,
 ) -> Result<(PathBuf, impl FnOnce() -> Result<(), Failure> + use<>), Failure> {
-    let path = PathBuf::from(flags.needed("db")?);
-    let existing = flags.truth("use_existing_db", false)?;
-    let place = path.clone();
-    let check = move || match (owner(&place)?, existing) {
-        (None, true) => Err(Failure::usage(format!("--db={} holds no database", place.display()))
+    let path = PathBuf::from(flags.required("db")?);
+    let existing = flags.boolean("use_existing_db", false)?;
+    let directory = path.clone();
+    let check = move || match (owner(&directory)?, existing) {
+        (None, true) => Err(Failure::usage(format!("--db={} holds no database", directory.display()))
             .meaning("nothing was started")
             .mend("--use_existing_db=false makes one")),
         (Some(owner), _) if owner != engine => Err(Failure::usage(format!(
             "--db={} holds a database of {owner}, not of {engine}",
-            place.display()
+            directory.display()
         ))
         .meaning("opening it might change its files; nothing was started")
         .mend(format!("--db=<another directory>, or --engine={owner}"))),
-        (Some(_), false) => Err(Failure::usage(format!("--db={} holds a database already", place.display()))
-            .meaning("it is not overwritten; nothing was started")
-            .mend("--use_existing_db=true, or --db=<an empty directory>")),
-        _ => Ok(std::fs::create_dir_all(&place)?),
+        (Some(_), false) => {
+            Err(Failure::usage(format!("--db={} holds a database already", directory.display()))
+                .meaning("it is not overwritten; nothing was started")
+                .mend("--use_existing_db=true, or --db=<an empty directory>"))
+        }
+        _ => Ok(std::fs::create_dir_all(&directory)?),
     };
     Ok((path, check))
 }

@@ -3,7 +3,7 @@
 //! With `--service_time` each call keeps its CPU busy for so long, so that a queue before it is one whose latencies are
 //! known from theory.
 
-use super::{About, Opening, Scanned, Seen, Session, Store};
+use super::{About, MultiGetResult, Opening, ScanResult, Session, Store};
 use crate::clock::now_ns;
 use crate::distributions::exponential;
 use crate::flags::Flags;
@@ -26,14 +26,14 @@ enum ServiceTime {
 }
 
 /// The store. sessions: how many there were, each with random numbers of its own.
-struct Empty {
+struct NothingStore {
     service_time: Option<ServiceTime>,
     seed: u64,
     sessions: AtomicU64,
 }
 
 /// A session.
-pub struct Nothing {
+pub struct NothingSession {
     service_time: Option<ServiceTime>,
     random: Rng,
 }
@@ -43,7 +43,7 @@ pub fn opening(flags: &Flags) -> Result<Opening, Failure> {
     flags.text("use_existing_db");
     let service_time = flags.text("service_time").map(service_time).transpose()?;
     let seed = flags.number("seed", 1)?;
-    Ok(Box::new(move || Ok(Box::new(Empty { service_time, seed, sessions: AtomicU64::new(0) }))))
+    Ok(Box::new(move || Ok(Box::new(NothingStore { service_time, seed, sessions: AtomicU64::new(0) }))))
 }
 
 /// Of `fixed:100us` or `exponential:100us`.
@@ -67,7 +67,7 @@ fn service_time(text: &str) -> Result<ServiceTime, Failure> {
     })
 }
 
-impl Store for Empty {
+impl Store for NothingStore {
     fn about(&self) -> About {
         About { engine: "nothing", version: env!("CARGO_PKG_VERSION").to_owned(), library: String::new() }
     }
@@ -76,15 +76,11 @@ impl Store for Empty {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
         // Far from the seeds of the threads, which count up from the same one.
         let random = Rng::with_seed(self.seed.rotate_left(32).wrapping_add(number));
-        Ok(Box::new(Nothing { service_time: self.service_time, random }))
-    }
-
-    fn command(&self, _name: &str) -> Option<Result<String, Failure>> {
-        None
+        Ok(Box::new(NothingSession { service_time: self.service_time, random }))
     }
 }
 
-impl Nothing {
+impl NothingSession {
     /// One whose calls return at once.
     pub fn at_once() -> Self {
         Self { service_time: None, random: Rng::with_seed(1) }
@@ -104,20 +100,20 @@ impl Nothing {
     }
 }
 
-impl Session for Nothing {
+impl Session for NothingSession {
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>, Failure> {
         self.serve();
         Ok(Some(key.len()))
     }
 
-    fn multi_get(&mut self, keys: &[Key]) -> Result<Seen, Failure> {
+    fn multi_get(&mut self, keys: &[Key]) -> Result<MultiGetResult, Failure> {
         self.serve();
-        Ok(Seen { found: keys.len() as u64, bytes: 0 })
+        Ok(MultiGetResult { found: keys.len() as u64, bytes: 0 })
     }
 
-    fn scan(&mut self, _key: &[u8], steps: usize, _back: bool) -> Result<Scanned, Failure> {
+    fn scan(&mut self, _key: &[u8], steps: usize, _back: bool) -> Result<ScanResult, Failure> {
         self.serve();
-        Ok(Scanned { found: true, steps: steps as u64, bytes: 0 })
+        Ok(ScanResult { found: true, steps: steps as u64, bytes: 0 })
     }
 
     fn put(&mut self, _key: &[u8], _value: &[u8]) -> Result<(), Failure> {
@@ -127,10 +123,6 @@ impl Session for Nothing {
 
     fn delete(&mut self, _key: &[u8]) -> Result<(), Failure> {
         self.serve();
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -159,13 +151,16 @@ mod tests {
 
     #[test]
     fn a_call_takes_its_service_time_and_random_ones_have_the_mean() {
-        let mut fixed = Nothing { service_time: Some(ServiceTime::Fixed(50_000.0)), ..Nothing::at_once() };
+        let mut fixed =
+            NothingSession { service_time: Some(ServiceTime::Fixed(50_000.0)), ..NothingSession::at_once() };
         let before = now_ns();
         fixed.put(b"", b"").unwrap();
         assert!(now_ns() - before >= 50_000);
         let count = 4_000;
-        let mut random =
-            Nothing { service_time: Some(ServiceTime::Exponential(1_000.0)), ..Nothing::at_once() };
+        let mut random = NothingSession {
+            service_time: Some(ServiceTime::Exponential(1_000.0)),
+            ..NothingSession::at_once()
+        };
         let before = now_ns();
         (0..count).for_each(|_| assert!(random.get(b"key").unwrap().is_some()));
         // Five standard deviations below the mean: a busy host only adds.

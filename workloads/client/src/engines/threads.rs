@@ -1,8 +1,8 @@
-//! An engine's own threads: what they are called, and whether they have anything to do.
+//! An engine's own threads: their names, and whether they are idle.
 
 use observer::Failure;
 
-/// A thread of this process at a moment: whether it sleeps, and what its schedstat says it has run.
+/// The state of a thread of this process: whether it sleeps, and its schedstat.
 #[derive(PartialEq)]
 pub struct Thread {
     pub sleeps: bool,
@@ -11,7 +11,7 @@ pub struct Thread {
 
 impl Thread {
     /// Measurement error where no thread has this name.
-    pub fn named(name: &str) -> Result<Self, Failure> {
+    pub fn find(name: &str) -> Result<Self, Failure> {
         for entry in std::fs::read_dir("/proc/self/task")? {
             let task = entry?.path();
             let read = |name| std::fs::read_to_string(task.join(name));
@@ -27,7 +27,7 @@ impl Thread {
 }
 
 /// Runs `start` under another name of this thread, which the threads that it starts inherit.
-pub fn named<T>(name: &str, start: impl FnOnce() -> T) -> T {
+pub fn with_thread_name<T>(name: &str, start: impl FnOnce() -> T) -> T {
     let mut before: [u8; 16] = [0; 16];
     let mut during: [u8; 16] = [0; 16];
     during[..name.len()].copy_from_slice(name.as_bytes());

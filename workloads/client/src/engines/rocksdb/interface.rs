@@ -34,16 +34,16 @@ macro_rules! interface {
         impl Interface {
             /// Usage error where the file asked for is none of RocksDB's, host error where there is none that can be
             /// opened.
-            pub fn load(asked: Option<&Path>) -> Result<Self, Failure> {
-                let library = match asked {
-                    Some(path) => opened(path)?,
-                    None => found()?,
+            pub fn load(path: Option<&Path>) -> Result<Self, Failure> {
+                let library = match path {
+                    Some(path) => open_library(path)?,
+                    None => find_library()?,
                 };
                 // SAFETY: the types are those of rocksdb/c.h, which has not changed them from 6.20 to 11.8.
                 unsafe {
                     Ok(Self {
                         $($name: std::mem::transmute::<Pointer, unsafe extern "C" fn($($argument),*) $(-> $result)?>(
-                            function(library, concat!("rocksdb_", stringify!($name)), asked)?,
+                            function(library, concat!("rocksdb_", stringify!($name)), path)?,
                         ),)*
                         batched_multi_get_cf: std::mem::transmute::<Pointer, Option<BatchedMultiGet>>(
                             symbol(library, "rocksdb_batched_multi_get_cf")?,
@@ -98,12 +98,12 @@ interface! {
 }
 
 /// The library in this very file. Not by LD_LIBRARY_PATH: what the client starts would inherit it.
-fn opened(path: &Path) -> Result<Pointer, Failure> {
+fn open_library(path: &Path) -> Result<Pointer, Failure> {
     // A name without a slash would be looked for in the system's directories.
     let whole = std::path::absolute(path)?;
-    dlopen(&c_path(&whole)?).map_err(|words| {
-        let newer = words.contains("GLIBC") && words.contains("not found");
-        let failure = Failure::host(format!("--library={} cannot be opened: {words}", path.display()));
+    dlopen(&c_path(&whole)?).map_err(|message| {
+        let newer = message.contains("GLIBC") && message.contains("not found");
+        let failure = Failure::host(format!("--library={} cannot be opened: {message}", path.display()));
         if newer {
             failure
                 .meaning("it was built for a newer C or C++ library than this host has; nothing was started")
@@ -117,7 +117,7 @@ fn opened(path: &Path) -> Result<Pointer, Failure> {
 }
 
 /// The shared library that the loader finds under its plain name, or the newest one in the system's directories.
-fn found() -> Result<Pointer, Failure> {
+fn find_library() -> Result<Pointer, Failure> {
     let mut names = vec!["librocksdb.so".to_owned()];
     let folders = [
         "/usr/local/lib",
@@ -128,21 +128,21 @@ fn found() -> Result<Pointer, Failure> {
     ];
     for folder in folders {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut found: Vec<String> = files
+        let mut versions: Vec<String> = files
             .filter(|file| file.file_name().to_string_lossy().starts_with("librocksdb.so."))
             .map(|file| file.path().display().to_string())
             .collect();
-        found.sort();
-        names.extend(found.into_iter().rev());
+        versions.sort();
+        names.extend(versions.into_iter().rev());
     }
-    let mut words = String::new();
+    let mut message = String::new();
     for name in &names {
         match dlopen(&c_text(name)?) {
             Ok(library) => return Ok(library),
-            Err(said) => words = said,
+            Err(error) => message = error,
         }
     }
-    Err(Failure::host(format!("there is no librocksdb.so here: {words}"))
+    Err(Failure::host(format!("there is no librocksdb.so here: {message}"))
         .meaning("nothing was started")
         .mend("--library=<a librocksdb.so>, or: sudo apt-get install rocksdb-tools"))
 }
@@ -165,14 +165,14 @@ fn symbol(library: Pointer, name: &str) -> Result<Pointer, Failure> {
     Ok(unsafe { libc::dlsym(library, name.as_ptr()) })
 }
 
-fn function(library: Pointer, name: &str, asked: Option<&Path>) -> Result<Pointer, Failure> {
-    let found = symbol(library, name)?;
-    if found.is_null() {
+fn function(library: Pointer, name: &str, path: Option<&Path>) -> Result<Pointer, Failure> {
+    let function = symbol(library, name)?;
+    if function.is_null() {
         let file =
-            asked.map_or_else(|| "the librocksdb.so here".to_owned(), |path| path.display().to_string());
+            path.map_or_else(|| "the librocksdb.so here".to_owned(), |path| path.display().to_string());
         return Err(Failure::usage(format!("{file} has no {name}"))
             .meaning("it is not RocksDB, or older than 6.29; nothing was started")
             .mend("--library=<a librocksdb.so of RocksDB 6.29 or newer>"));
     }
-    Ok(found)
+    Ok(function)
 }

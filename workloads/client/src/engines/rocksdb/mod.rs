@@ -7,7 +7,10 @@ mod interface;
 mod options;
 
 use super::c::{Pointer, bytes, c_path, c_text, checked, text};
-use super::{About, Commands, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look, run};
+use super::{
+    About, COPIED_BYTES, Commands, MultiGetResult, Opening, ScanResult, Session, Store, database, run,
+    walk_entries,
+};
 use crate::clock;
 use crate::flags::Flags;
 use crate::keys::Key;
@@ -18,10 +21,10 @@ use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 
-/// Two looks, so far apart, have to see nothing that is pending.
+/// Time between two checks that must both find nothing pending.
 const IDLE_NS: u64 = 100_000_000;
 
-/// `multi_get`: it will be asked for several keys at once.
+/// multi_get: several keys will be read at once
 pub fn opening(flags: &Flags, multi_get: bool) -> Result<Opening, Failure> {
     let (path, check) = database(flags, "rocksdb")?;
     let options = RocksDbOptions::read(flags, path)?;
@@ -56,18 +59,18 @@ pub struct RocksDb {
 unsafe impl Sync for RocksDb {}
 
 impl RocksDb {
-    fn open(api: Interface, asked: RocksDbOptions) -> Result<Self, Failure> {
-        let (path, wal_dir) = (c_path(&asked.path)?, c_path(&asked.wal_dir)?);
+    fn open(api: Interface, settings: RocksDbOptions) -> Result<Self, Failure> {
+        let (path, wal_dir) = (c_path(&settings.path)?, c_path(&settings.wal_dir)?);
         let (mut error, mut family) = (null_mut(), null_mut());
         // SAFETY: RocksDB's own functions; it copies what it keeps of the options.
         unsafe {
             let (base, options) = ((api.options_create)(), (api.options_create)());
             (api.options_set_create_if_missing)(base, 1);
             (api.options_set_wal_dir)(base, wal_dir.as_ptr());
-            if asked.statistics {
+            if settings.statistics {
                 (api.options_enable_statistics)(base);
             }
-            (api.get_options_from_string)(base, asked.text.as_ptr(), options, &raw mut error);
+            (api.get_options_from_string)(base, settings.text.as_ptr(), options, &raw mut error);
             (api.options_destroy)(base);
             checked("reading the options", error, api.free).map_err(|failure| {
                 Failure::usage(failure.to_string()).meaning(
@@ -84,20 +87,20 @@ impl RocksDb {
                 &raw mut family,
                 &raw mut error,
             );
-            checked(&format!("opening {}", asked.path.display()), error, api.free)?;
+            checked(&format!("opening {}", settings.path.display()), error, api.free)?;
             let (reading, writing) = ((api.readoptions_create)(), (api.writeoptions_create)());
-            (api.readoptions_set_verify_checksums)(reading, u8::from(asked.verify_checksum));
-            (api.writeoptions_set_sync)(writing, u8::from(asked.sync));
-            (api.writeoptions_disable_WAL)(writing, c_int::from(asked.disable_wal));
-            let RocksDbOptions { path, library, perf_level, level0_trigger, .. } = asked;
+            (api.readoptions_set_verify_checksums)(reading, u8::from(settings.verify_checksum));
+            (api.writeoptions_set_sync)(writing, u8::from(settings.sync));
+            (api.writeoptions_disable_WAL)(writing, c_int::from(settings.disable_wal));
+            let RocksDbOptions { path, library, perf_level, level0_trigger, .. } = settings;
             Ok(Self { api, db, family, options, reading, writing, path, library, perf_level, level0_trigger })
         }
     }
 
     fn property(&self, name: &str) -> Result<String, Failure> {
-        let asked = c_text(name)?;
+        let c_name = c_text(name)?;
         // SAFETY: an open database, a name that ends with 0.
-        unsafe { text((self.api.property_value)(self.db, asked.as_ptr()), self.api.free) }
+        unsafe { text((self.api.property_value)(self.db, c_name.as_ptr()), self.api.free) }
             .ok_or_else(|| Failure::measurement(format!("this RocksDB has no property {name}")))
     }
 
@@ -120,7 +123,7 @@ impl RocksDb {
         Ok(true)
     }
 
-    /// Waits until nothing is pending, twice in a row.
+    /// Waits until two checks in a row find nothing pending.
     fn wait(&self) -> Result<String, Failure> {
         let mut idle = 0;
         while idle < 2 {
@@ -204,8 +207,8 @@ impl RocksDb {
 /// What the database's own log states: the C interface does not tell.
 fn logged_version(database: &Path) -> String {
     let log = std::fs::read_to_string(database.join("LOG")).unwrap_or_default();
-    let said = log.lines().find_map(|line| line.split_once("RocksDB version: "));
-    said.map_or_else(|| "unknown".to_owned(), |(_, version)| version.trim().to_owned())
+    let version = log.lines().find_map(|line| line.split_once("RocksDB version: "));
+    version.map_or_else(|| "unknown".to_owned(), |(_, version)| version.trim().to_owned())
 }
 
 fn mapped_library() -> String {
@@ -248,7 +251,7 @@ impl Store for RocksDb {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
         // SAFETY: it is the calling thread's, which is the one that uses the session.
         unsafe { (self.api.set_perf_level)(self.perf_level) };
-        Ok(Box::new(RocksDbSession { store: self, batch: Batch::default(), copied: [0; LOOKED_AT] }))
+        Ok(Box::new(RocksDbSession { store: self, batch: Batch::default(), copied: [0; COPIED_BYTES] }))
     }
 
     fn background_errors(&self) -> u64 {
@@ -260,7 +263,7 @@ impl Store for RocksDb {
     }
 }
 
-/// What a MultiGet is given and fills in, as large as the largest yet.
+/// Arguments and results of a MultiGet, as large as the largest so far.
 #[derive(Default)]
 struct Batch {
     keys: Vec<*const u8>,
@@ -272,7 +275,7 @@ struct Batch {
 struct RocksDbSession<'a> {
     store: &'a RocksDb,
     batch: Batch,
-    copied: [u8; LOOKED_AT],
+    copied: [u8; COPIED_BYTES],
 }
 
 impl Session for RocksDbSession<'_> {
@@ -291,7 +294,7 @@ impl Session for RocksDbSession<'_> {
         Ok(Some(size))
     }
 
-    fn multi_get(&mut self, keys: &[Key]) -> Result<Seen, Failure> {
+    fn multi_get(&mut self, keys: &[Key]) -> Result<MultiGetResult, Failure> {
         let RocksDb { api, db, reading, family, .. } = self.store;
         let Some(multi_get) = api.batched_multi_get_cf else {
             return Err(Failure::usage("this RocksDB has no rocksdb_batched_multi_get_cf"));
@@ -303,7 +306,7 @@ impl Session for RocksDbSession<'_> {
         batch.sizes.extend(keys.iter().map(|key| key.bytes().len()));
         batch.values.resize(keys.len(), null_mut());
         batch.errors.resize(keys.len(), null_mut());
-        let mut seen = Seen::default();
+        let mut result = MultiGetResult::default();
         let mut failed = Ok(());
         // SAFETY: four arrays of as many entries; values and errors are set for each key, and are ours.
         unsafe {
@@ -318,13 +321,13 @@ impl Session for RocksDbSession<'_> {
                 let mut size = 0;
                 (api.pinnableslice_value)(*value, &raw mut size);
                 (api.pinnableslice_destroy)(*value);
-                seen = Seen { found: seen.found + 1, bytes: seen.bytes + size as u64 };
+                result = MultiGetResult { found: result.found + 1, bytes: result.bytes + size as u64 };
             }
         }
-        failed.map(|()| seen)
+        failed.map(|()| result)
     }
 
-    fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure> {
+    fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<ScanResult, Failure> {
         let RocksDb { api, db, reading, .. } = self.store;
         let mut error = null_mut();
         // SAFETY: an iterator of our own; key and value are read before it moves on.
@@ -333,7 +336,7 @@ impl Session for RocksDbSession<'_> {
             (api.iter_seek)(iterator, key.as_ptr(), key.len());
             let step = if back { api.iter_prev } else { api.iter_next };
             let entry = || (bytes(api.iter_key, iterator), bytes(api.iter_value, iterator));
-            let scanned = look(key, steps, &mut self.copied, |first| {
+            let result = walk_entries(key, steps, &mut self.copied, |first| {
                 if !first {
                     step(iterator);
                 }
@@ -341,7 +344,7 @@ impl Session for RocksDbSession<'_> {
             });
             (api.iter_get_error)(iterator, &raw mut error);
             (api.iter_destroy)(iterator);
-            checked("seek", error, api.free).and(scanned)
+            checked("seek", error, api.free).and(result)
         }
     }
 
@@ -364,9 +367,5 @@ impl Session for RocksDbSession<'_> {
             (api.delete)(*db, *writing, key.as_ptr(), key.len(), &raw mut error);
             checked("delete", error, api.free)
         }
-    }
-
-    fn finish(&mut self) -> Result<(), Failure> {
-        Ok(())
     }
 }

@@ -31,16 +31,16 @@ const COMPRESSIONS: [(&str, &str); 6] = [
     ("zstd", "kZSTD"),
 ];
 
-/// What a database is opened with.
+/// The options of a database.
 pub struct RocksDbOptions {
     pub path: PathBuf,
-    /// The file with RocksDB's code; None for the one that the loader finds.
+    /// RocksDB's shared library; None for the one that the loader finds.
     pub library: Option<PathBuf>,
     pub wal_dir: PathBuf,
-    /// RocksDB's own, as it reads them.
+    /// RocksDB's own options, in its syntax.
     pub text: CString,
     pub statistics: bool,
-    /// What a thread counts of its own operations: 1 nothing, 2 counts (RocksDB's own default), more with times.
+    /// RocksDB's PerfLevel: 1 counts nothing, 2 counts (RocksDB's default), higher ones take times.
     pub perf_level: c_int,
     pub verify_checksum: bool,
     pub sync: bool,
@@ -50,7 +50,7 @@ pub struct RocksDbOptions {
 }
 
 impl RocksDbOptions {
-    /// Usage error for a value that makes no sense. What no other has read by then is an option of RocksDB's.
+    /// Usage error for a value out of range. Flags that were not read by then are options of RocksDB's.
     pub fn read(flags: &Flags, path: PathBuf) -> Result<Self, Failure> {
         // How often db_bench prints, and whether it measures latencies, which this client always does.
         for printing in
@@ -71,15 +71,15 @@ impl RocksDbOptions {
             wal_dir: flags.text("wal_dir").map_or_else(|| path.clone(), PathBuf::from),
             path,
             library: flags.text("library").map(PathBuf::from),
-            statistics: flags.truth("statistics", false)?,
+            statistics: flags.boolean("statistics", false)?,
             perf_level: flags.number("perf_level", 1)?,
-            verify_checksum: flags.truth("verify_checksum", true)?,
-            sync: flags.truth("sync", false)?,
-            disable_wal: flags.truth("disable_wal", false)?,
+            verify_checksum: flags.boolean("verify_checksum", true)?,
+            sync: flags.boolean("sync", false)?,
+            disable_wal: flags.boolean("disable_wal", false)?,
             text: c_text(&format!(
                 "{OF_DB_BENCH}{}level0_file_num_compaction_trigger={level0_trigger};{}",
                 translated(flags)?,
-                flags.rest().iter().map(|(name, value)| format!("{name}={value};")).collect::<String>()
+                flags.unread().iter().map(|(name, value)| format!("{name}={value};")).collect::<String>()
             ))?,
             level0_trigger,
         })
@@ -116,7 +116,7 @@ fn translated(flags: &Flags) -> Result<String, Failure> {
         table += &flags.text(name).map_or_else(String::new, |value| format!("{name}={value};"));
     }
     let metadata_block_size: u64 = flags.number("metadata_block_size", 4096)?;
-    if flags.truth("partition_index_and_filters", false)? {
+    if flags.boolean("partition_index_and_filters", false)? {
         table += "partition_filters=true;index_type=kTwoLevelIndexSearch;";
         table += &format!("metadata_block_size={metadata_block_size};");
     }

@@ -7,14 +7,14 @@ use std::path::Path;
 use observer::states::OffCpu as State;
 
 use super::file::{self, FileSpan, FileSpanKind, Head};
-use super::places::{Places, Tellers};
 use super::raw::Received;
 use super::skeleton::types::{record as Record, span as Span, span_kind};
 use super::split::{self, OwnRequest, Parts, QueryPart, Wait};
+use super::wait_stacks::{WaitClassifier, WaitStacks};
 
 /// What became of the records.
 pub struct Written {
-    pub places: Places,
+    pub places: WaitStacks,
     pub waits_beyond: u64,
     pub requests_beyond: u64,
     /// Records whose parts were more than the whole.
@@ -26,15 +26,16 @@ pub fn write_records(
     path: &Path,
     clocks: [u64; 2],
     received: &Received,
-    tellers: &Tellers,
+    classifier: &WaitClassifier,
 ) -> io::Result<Written> {
     let mut out = BufWriter::with_capacity(1 << 18, fs::File::create(path)?);
-    let mut written = Written { places: Places::default(), waits_beyond: 0, requests_beyond: 0, uneven: 0 };
+    let mut written =
+        Written { places: WaitStacks::default(), waits_beyond: 0, requests_beyond: 0, uneven: 0 };
     file::write_head(&mut out, clocks)?;
     for record in received.records() {
         written.waits_beyond += u64::from(record.waits_beyond);
         written.requests_beyond += u64::from(record.requests_beyond);
-        let (head, spans, over) = made(&record, &mut written.places, tellers);
+        let (head, spans, over) = encode_record(&record, &mut written.places, classifier);
         written.uneven += u64::from(over > 0);
         file::write_record(&mut out, &head, &spans)?;
     }
@@ -43,7 +44,11 @@ pub fn write_records(
 }
 
 /// A record as the file has it; by how much its parts are more than the whole.
-fn made(record: &Record, places: &mut Places, tellers: &Tellers) -> (Head, Vec<FileSpan>, u64) {
+fn encode_record(
+    record: &Record,
+    places: &mut WaitStacks,
+    classifier: &WaitClassifier,
+) -> (Head, Vec<FileSpan>, u64) {
     let is = |span: &Span, kind: span_kind| u32::from(span.kind) == kind.0;
     let is_request = |span: &&Span| is(span, span_kind::REQUEST);
     let (begin, end) = (record.begun, record.ended);
@@ -87,7 +92,7 @@ fn made(record: &Record, places: &mut Places, tellers: &Tellers) -> (Head, Vec<F
             continue;
         }
         let [left, woken, runs] = span.at;
-        let (place, state, awaited) = places.of(span, woken.saturating_sub(left), tellers);
+        let (place, state, awaited) = places.of(span, woken.saturating_sub(left), classifier);
         let more = record.requests_beyond > 0;
         let wait = Wait { left, woken, runs, other: span.other, awaited, more }.within(begin, end);
         let (request, part) = wait.add_to(&mut parts, &requests);

@@ -20,7 +20,7 @@ const EVENT: &str = "blocked";
 const RAN: &str = "on_cpu";
 
 /// The process and the kernel, to find out what a wait was for.
-pub struct Tellers {
+pub struct WaitClassifier {
     pub kernel: Kernel,
     pub callers: Callers,
     /// What the process' threads call themselves: by that they are joined.
@@ -28,13 +28,13 @@ pub struct Tellers {
     pub stacks: BTreeMap<u64, Stack>,
 }
 
-impl Tellers {
+impl WaitClassifier {
     fn stack(&self, number: u64) -> &[u64] {
         self.stacks.get(&number).map_or(&[], |stack| &stack.addresses[..stack.depth as usize])
     }
 
     /// The state of a wait, and what was waited for.
-    fn told(&self, wait: &Span) -> (State, Awaited) {
+    fn classify(&self, wait: &Span) -> (State, Awaited) {
         let kernel = self.stack(wait.kernel);
         let state = State::ALL.get(wait.state as usize).copied().unwrap_or(State::Sleep);
         let futex = Futex { caller: wait.futex.caller, how: wait.futex.how, value: wait.futex.value };
@@ -57,7 +57,7 @@ impl Tellers {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct WaitStack {
     number: u32,
     state: State,
     awaited: Awaited,
@@ -65,38 +65,38 @@ struct Place {
 }
 
 /// By what the program saw of a wait: state, stacks, and the futex.
-type Seen = (u16, u64, u64, (u64, u32, u32));
+type WaitKey = (u16, u64, u64, (u64, u32, u32));
 
 #[derive(Default)]
-pub struct Places {
-    known: BTreeMap<Seen, Place>,
+pub struct WaitStacks {
+    known: BTreeMap<WaitKey, WaitStack>,
     /// State and stacks.
     numbers: BTreeMap<(u16, u64, u64), u32>,
     /// Where queries ran, by stacks: the number, and samples.
     ran: BTreeMap<(u64, u64), (u32, u64)>,
 }
 
-impl Places {
-    /// The number of a wait's place from 1 on (0 for one that was preempted), its state, and what was waited for.
+impl WaitStacks {
+    /// The number of a wait's stack from 1 on (0 for one that was preempted), its state, and what was waited for.
     ///
     /// blocked_ns: to be added to the place's weight in the recording
-    pub fn of(&mut self, wait: &Span, blocked_ns: u64, tellers: &Tellers) -> (u32, State, Awaited) {
+    pub fn of(&mut self, wait: &Span, blocked_ns: u64, classifier: &WaitClassifier) -> (u32, State, Awaited) {
         let futex = (wait.futex.caller, wait.futex.how, wait.futex.value);
         let (numbers, ran) = (&mut self.numbers, self.ran.len());
-        let place = self.known.entry((wait.state, wait.kernel, wait.user, futex)).or_insert_with(|| {
-            let (state, awaited) = tellers.told(wait);
+        let stack = self.known.entry((wait.state, wait.kernel, wait.user, futex)).or_insert_with(|| {
+            let (state, awaited) = classifier.classify(wait);
             let next = (numbers.len() + ran) as u32 + 1;
             let number = match awaited {
                 Awaited::Nothing => 0,
                 _ => *numbers.entry((state as u16, wait.kernel, wait.user)).or_insert(next),
             };
-            Place { number, state, awaited, blocked_ns: 0 }
+            WaitStack { number, state, awaited, blocked_ns: 0 }
         });
-        place.blocked_ns += blocked_ns;
-        (place.number, place.state, place.awaited)
+        stack.blocked_ns += blocked_ns;
+        (stack.number, stack.state, stack.awaited)
     }
 
-    /// The number of the place that a sample fell into.
+    /// The number of the stack that a sample fell into.
     pub fn of_sample(&mut self, sample: &Span) -> u32 {
         let next = (self.numbers.len() + self.ran.len()) as u32 + 1;
         let (number, samples) = self.ran.entry((sample.kernel, sample.user)).or_insert((next, 0));
@@ -108,23 +108,23 @@ impl Places {
         self.numbers.len() + self.ran.len()
     }
 
-    /// Writes the stacks: a place is a thread of its number, called by its state, with its time as its weight.
+    /// Writes the stacks: a stack is a thread of its number, called by its state, with its time as its weight.
     pub fn write(
         &self,
         path: &Path,
         pid: u32,
         time: u64,
         mappings: &[(Mapping, Option<Vec<u8>>)],
-        tellers: &Tellers,
+        classifier: &WaitClassifier,
     ) -> io::Result<()> {
-        let kernel = &tellers.kernel;
+        let kernel = &classifier.kernel;
         let mut out = Recording::create(fs::File::create(path)?, pid as i32, &[EVENT], None, kernel, time)?;
         for (mapping, build_id) in mappings {
             out.mapping(mapping, build_id.as_deref(), time)?;
         }
-        let waits = self.known.iter().filter(|(_, place)| place.number > 0).map(
-            |((_, kernel_stack, user_stack, _), place)| {
-                (place.number, place.state.name(), place.blocked_ns, kernel_stack, user_stack)
+        let waits = self.known.iter().filter(|(_, stack)| stack.number > 0).map(
+            |((_, kernel_stack, user_stack, _), stack)| {
+                (stack.number, stack.state.name(), stack.blocked_ns, kernel_stack, user_stack)
             },
         );
         let ran = self.ran.iter().map(|((kernel_stack, user_stack), (number, samples))| {
@@ -132,8 +132,8 @@ impl Places {
         });
         for (number, name, weight, kernel_stack, user_stack) in waits.chain(ran) {
             let mut chain = Chain::default();
-            chain.kernel(chains::without_tracer(tellers.stack(*kernel_stack), kernel));
-            chain.user(tellers.stack(*user_stack));
+            chain.kernel(chains::without_tracer(classifier.stack(*kernel_stack), kernel));
+            chain.user(classifier.stack(*user_stack));
             if chain.0.is_empty() {
                 continue;
             }
