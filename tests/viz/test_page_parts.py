@@ -235,9 +235,22 @@ def test_windows_have_what_observers_cost_and_why_others_did_not_watch() -> None
     costs = [ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12))]
     made = record(costs=costs, unobserved=[Unobserved("iolat", "no <BTF>", "make setup", True)])
     more = section_markup(windows_section(made))
-    title = "Observers: QPS in their window against the plain windows beside it"
+    title = "Observers: with them against beside them, with nothing attached"
     assert rows_of(more, title)[1] == ["perf", "-3.0 %", "-5.0 % to -1.0 %", "12"]
     assert rows_of(more, "Not observed")[1] == ["iolat", "no <BTF>", "make setup"]
+    costs[0].cpu_ratio = Interval(1.02, 1.01, 1.03, 12)
+    assert rows_of(section_markup(windows_section(made)), title)[1][3:5] == ["+2.0 %", "+1.0 % to +3.0 %"]
+
+
+def test_turns_of_a_kind_are_one_row() -> None:
+    made = record()
+    for place, one in enumerate(made.windows):
+        one.round = min(place, 1)
+    of_windows = windows_section(made)[1]
+    assert isinstance(of_windows, Table)
+    heads, *rows = of_windows.cells("page")
+    assert heads[:2] == ["window", "turns"]
+    assert [row[:2] for row in rows] == [["warm-up", "1"], ["plain", "2"], ["perf", "1"]]
 
 
 # ---- several runs ----------------------------------------------------------------------------------------------------

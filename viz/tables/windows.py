@@ -86,8 +86,8 @@ def _as_shown(windows: Sequence[Window]) -> list[list[Window]]:
     return [*found.values()]
 
 
-def _percents(ratio: Interval | None) -> str:
-    return "" if ratio is None else f"{_PERCENT.screen(ratio.low)} to {_PERCENT.screen(ratio.high)}"
+def _percents(ratio: Interval | None) -> str | None:
+    return None if ratio is None else f"{_PERCENT.screen(ratio.low)} to {_PERCENT.screen(ratio.high)}"
 
 
 def _cpu(value: Callable[[Interval], float]) -> Callable[[ObserverCost], float | None]:
@@ -100,10 +100,10 @@ _COSTS = [
     tsv_only("qps_ratio_low", lambda cost: cost.qps_ratio.low),
     tsv_only("qps_ratio_high", lambda cost: cost.qps_ratio.high),
     Column("", "95 %", fixed(1), lambda cost: _percents(cost.qps_ratio)),
-    Column("cpu_ratio", "CPU per query", _PERCENT, _cpu(lambda ratio: ratio.estimate)),
+    Column("cpu_ratio", "CPU per query", _PERCENT, _cpu(lambda ratio: ratio.estimate), measured=True),
     tsv_only("cpu_ratio_low", _cpu(lambda ratio: ratio.low)),
     tsv_only("cpu_ratio_high", _cpu(lambda ratio: ratio.high)),
-    Column("", "95 %", fixed(1), lambda cost: _percents(cost.cpu_ratio)),
+    Column("", "95 %", fixed(1), lambda cost: _percents(cost.cpu_ratio), measured=True),
     Column("n", "n", COUNT, lambda cost: cost.qps_ratio.n),
 ]
 
