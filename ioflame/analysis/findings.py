@@ -1,11 +1,11 @@
 """What a run shows, in words: rules over its CPU profile, its latency ladder and its waits, the dearest first.
 
 A rule is data (`findings.toml`, and an engine's own). Its figure is us per query with a 95 % interval: of CPU, the
-share of the weight that its frames have in each second, by bootstrap over the seconds, times the CPU per query of the
-plain windows; of a stage of the ladder, its mean over the queries that were followed, +- 1.96 standard errors; of a
+share of the weight that its frames have in each round (in each second of a single window), times the CPU per query of
+the plain windows; of a stage of the ladder, its mean over the queries that were followed, +- 1.96 standard errors; of a
 wait, the share of the working threads' time that is in its states, by bootstrap over the threads, times their time per
-query; of the CPU of roles, their share of all CPU in each second; of stalls, their share of each window. Nothing is
-said where the interval does not lie above what the rule calls worth saying.
+query; of the CPU of roles, their share of all CPU in each round; of stalls, their share of each window. Nothing is said
+where the interval does not lie above what the rule calls worth saying.
 
 What an observer saw in a window of its own is carried over to the latency of the plain windows where the workload ran
 at 90 % of their rate; where it did not, the sentence says so, and comes after all that are undisturbed.

@@ -68,7 +68,7 @@ _FEWEST = 2
 _SMALL = 0.01
 _TO = " \u2013 "
 _SCATTER = (
-    "95 %: interval of a run's figure by bootstrap over its seconds; it does not include what changes from run to run."
+    "95 %: interval of a run's figure by how its rounds differ; it does not include what changes from run to run."
 )
 _POINTS = "\u0394 in points. Shares add up to 100: one row's gain is others' loss."
 _ONE_RUN = (

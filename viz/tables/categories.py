@@ -16,8 +16,8 @@ from viz.weights import percentages
 
 _RULE = "the first known frame from the root owns all below it"
 _OVER_SECONDS = (
-    "95 %: interval of the share by bootstrap over the seconds of the window; it does not include what changes from "
-    "run to run."
+    "95 %: interval of the share by how rounds differ, or the seconds of a single window (bootstrap); it does not "
+    "include what changes from run to run."
 )
 _OVER_SAMPLES = (
     "95 %: interval of Wilson from the number of samples, taken as independent draws of equal weight; it does not "
@@ -100,6 +100,8 @@ def categories_table(
         return None if cores is None else row.share / 100 * cores
 
     def of_cost(row: Category) -> tuple[float, float] | None:
+        if row.us_interval is not None:
+            return row.us_interval.low, row.us_interval.high
         whole_cost = cores if every.us_per_query is None else every.us_per_query
         ends = interval(row)
         return None if whole_cost is None or ends is None else (
@@ -123,6 +125,8 @@ def categories_table(
         tsv_only("share_percent", lambda row: row.share),
         tsv_only("share_low_percent", lambda row: row.interval.low if row.interval else None),
         tsv_only("share_high_percent", lambda row: row.interval.high if row.interval else None),
+        tsv_only("us_per_query_low", lambda row: row.us_interval.low if row.us_interval else None),
+        tsv_only("us_per_query_high", lambda row: row.us_interval.high if row.us_interval else None),
         Column("", f"% of {unit}", PERCENT_2, lambda row: printed[row.name], on="screen"),
         Column("", f"% of {unit}", PERCENT_2, with_bar, on="page"),
         Column("", "95 %", PERCENT_2, _range(interval, 2), measured=True),

@@ -44,7 +44,9 @@ def figures_table(record: RunRecord) -> Table[str]:
         Column("", "value", WORDS, lambda name: figure_text(record, name)),
         Column("about", "what it is", ABOUT, lambda name: LEGEND[name]),
     ]
-    more = "In brackets the 95 % interval, by bootstrap over the seconds of these windows." * bool(record.intervals)
+    more = "In brackets the 95 % interval, by how its rounds differ, or the seconds of single windows." * bool(
+        record.intervals
+    )
     return Table("figures", title, columns, [name for name, _ in HEADLINE if name in record.metrics], legend=more)
 
 
