@@ -234,7 +234,7 @@ def test_intervals_are_those_of_the_terminal_where_the_run_has_them() -> None:
     given.owner = replace(given.owner, rows=rows)
     share = rows[0].share
     page = render_report([given])
-    assert f"<td>{0.9 * share:.2f}..{1.1 * share:.2f}</td>" in page and "by bootstrap over the seconds" in page
+    assert f"<td>{0.9 * share:.2f}..{1.1 * share:.2f}</td>" in page and "by how rounds differ" in page
 
 
 def test_what_nobody_counted_is_no_point() -> None:

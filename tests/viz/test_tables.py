@@ -195,7 +195,7 @@ def test_intervals_stand_beside_the_shares() -> None:
     text = owner_text(rows)
     assert re.search(r"^  a +40\.00 +35\.04\.\.44\.96 +1\.000 +2\.000 +30 ", text, re.M)
     assert re.search(r"^  b +60\.00 +- +1\.500 +3\.000 +- ", text, re.M)
-    assert "by bootstrap over the seconds" in text
+    assert "by how rounds differ" in text
     # What was not measured is a dash, and so is its total.
     text = owner_text(shared(row("a", "", 5, 1.0, None, 3), row("b", "", 5, None, None, 4)))
     assert "us/read" not in text  # nothing in it was measured
