@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from collectors.counters import device_of
 from collectors.perf import Plan, perf_version, plan_recording
 from collectors.schedule import REPORT_LAG_SECONDS
+from ebpf.observer import loader_binary
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
@@ -106,8 +107,14 @@ class Planned:
 
     @property
     def in_turns(self) -> list[str]:
-        """Of these, those that take turns; each of the others has a window of its own."""
-        return [name for name in self.watching if INSTRUMENTS[name].takes_turns]
+        """Of these, those that take turns; each of the others has a window of its own.
+
+        Where the workload writes perf has one: the CPU of a flush or a compaction is known where it is whole in it.
+        """
+        alone = {"perf"} if self.engine.step(self.options.workload).changing else set()
+        if loader_binary() is None:
+            alone |= {"iolat", "runqlat"}  # bpftrace begins once
+        return [name for name in self.watching if INSTRUMENTS[name].takes_turns and name not in alone]
 
     @property
     def rounds(self) -> Rounds:
@@ -121,12 +128,10 @@ class Planned:
             self.engine.name, threshold_us=options.threshold_us, force=options.tail == "force",
         )  # fmt: skip
 
-    @property
-    def seconds_alone(self) -> float:
-        """Of the windows of those that take no turns, and of the plain ones beside them."""
-        alone = [name for name in self.watching if name not in self.in_turns]
-        windows = sum(self.seconds_of(name) + self.duration + _OBSERVER_SLACK_SECONDS for name in alone)
-        return windows + self.duration * bool(alone or not self.watching)
+    def seconds_of_windows(self, names: Sequence[str]) -> float:
+        """Of those that take no turns, with the plain ones beside them, and what starts and ends them."""
+        windows = sum(self.seconds_of(name) + self.duration + _OBSERVER_SLACK_SECONDS for name in names)
+        return windows + self.duration * bool(names or not self.watching)
 
     @property
     def lifetime(self) -> int:
@@ -135,7 +140,8 @@ class Planned:
         That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
         """
         turns = self.rounds.lasting(self.in_turns) if self.in_turns else 0.0
-        lasting = self.scale.warmup + turns + self.seconds_alone + REPORT_LAG_SECONDS
+        alone = [name for name in self.watching if name not in self.in_turns]
+        lasting = self.scale.warmup + turns + self.seconds_of_windows(alone) + REPORT_LAG_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS
         return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
 

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from collectors.counters import Roles, device_of
@@ -256,7 +257,7 @@ class Workload:
         """Warms up, then watches in rounds; the instruments that want a window of their own."""
         job = self.job
         turns = Turns(self._failed, self._reporter)
-        windows = [name for name in job.watching if not INSTRUMENTS[name].takes_turns]
+        windows = [name for name in job.watching if name not in job.in_turns]
         try:
             # While the cache fills nothing is measured yet. perf waits for the trial, which says how it records.
             for name in [name for name in job.in_turns if name != "perf"]:
@@ -265,27 +266,28 @@ class Workload:
             if "perf" in job.in_turns:
                 self._attach("perf", turns, windows)
             if turns.observers:
-                turns.run(self.schedule, job.rounds, self.run.record.seeds[-1].first, self._another_round)
+                one, reserved = job.rounds.lasting(turns.observers, 1), job.seconds_of_windows(windows)
+
+                def another(done: int) -> bool:
+                    """As many as were asked for, and what a short warm-up left time for; fewer where it was long."""
+                    self.run.record.missing[:] = [
+                        f"rounds after the first {done}" if done else f"rounds of {', '.join(turns.observers)}",
+                        *(f"the {name} window" for name in windows),
+                    ]
+                    self.keep()
+                    if job.engine.by_our_client and done >= job.rounds.number:
+                        return False
+                    return not done or self.schedule.seconds_left - reserved >= one
+
+                turns.run(self.schedule, job.rounds, self.run.record.seeds[-1].first, another)
         finally:
             turns.detach()
         return [name for name in job.watching if name in windows]
 
-    def _another_round(self, done: int) -> bool:
-        """As many as were asked for, and what a short warm-up left time for; fewer where it was long."""
-        job = self.job
-        if done:
-            self.keep()
-        left = self.schedule.seconds_left - job.seconds_alone
-        if job.engine.by_our_client and done >= job.rounds.number:
-            return False
-        return not done or left >= job.rounds.lasting(job.in_turns, 1)
-
     def _attach(self, name: str, turns: Turns, windows: list[str]) -> None:
         """Where this host's way of it takes no turns, it gets a window."""
-        observer = INSTRUMENTS[name].observer(replace(self._context(self.job.duration), turns=True))
-        if observer.takes_turns:
-            turns.attach(observer)
-        else:
+        context = replace(self._context(self.job.duration), turns=True)
+        if not turns.attach(name, partial(INSTRUMENTS[name].observer, context)):
             windows.append(name)
 
     def plain(self, seconds: float) -> None:

@@ -67,11 +67,19 @@ class Turns:
     around: Callable[[str], AbstractContextManager[None]] = lambda _: contextlib.nullcontext()
     observers: dict[str, Observer] = field(default_factory=dict)
 
-    def attach(self, observer: Observer) -> None:
-        """Everything that takes time; it counts nothing yet."""
-        self.observers[observer.kind] = observer
+    def attach(self, kind: str, make: Callable[[], Observer]) -> bool:
+        """Everything that takes time; it counts nothing yet. False where this host's way of it takes no turns."""
+        try:
+            observer = make()
+        except IoflameError as error:
+            self.failed(kind, error)
+            return True
+        if not observer.takes_turns:
+            return False
+        self.observers[kind] = observer
         with self.reporter.waits_for(f"{observer.kind} to attach ({observer.what})"):
             self._try(observer, observer.attach)
+        return True
 
     def run(self, windows: Windows, rounds: Rounds, seed: int, another: Callable[[int], bool]) -> None:
         """seed: of the order of the observers in each round; another: whether there is one more, after so many"""

@@ -101,7 +101,8 @@ def _query_check(windows: list[Window]) -> Iterator[Check]:
     yield Check(
         "queries",
         Verdict.FAILED,
-        f"none that is known of in {len(empty)} of {len(windows)} windows: {', '.join(w.kind for w in empty)}",
+        f"none that is known of in {len(empty)} of {len(windows)} windows: "
+        + ", ".join(dict.fromkeys(w.kind for w in empty)),
         "they have no figures: "
         + ("the engine used next to no CPU, so it did not run" if len(still) == len(empty)
            else "the engine's report of finished queries does not cover them"),

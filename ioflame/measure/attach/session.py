@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from collectors.attached import AttachedWindows
 from collectors.mapped_files import MappedFiles
@@ -128,11 +129,9 @@ class AttachSession:
         try:
             for name in names:
                 context = self._context(name, rounds.number * rounds.of(name))
-                observer = INSTRUMENTS[name].observer(replace(context, turns=True))
-                if not observer.takes_turns:
+                make = partial(INSTRUMENTS[name].observer, replace(context, turns=True))
+                if not self.windows.ended and not turns.attach(name, make):
                     alone.append(name)
-                elif not self.windows.ended:
-                    turns.attach(observer)
             one = rounds.lasting(turns.observers, 1)
 
             def another(done: int) -> bool:

@@ -67,7 +67,7 @@ def watched(*observers: Observer, rounds: Rounds, seed: int = 7) -> tuple[Noted,
 
     turns = Turns(note, Reporter(quiet=True))
     for observer in observers:
-        turns.attach(observer)
+        assert turns.attach(observer.kind, lambda observer=observer: observer)  # type: ignore[misc]
     turns.run(windows, rounds, seed, lambda done: done < rounds.number)
     turns.detach()
     return windows, failed
@@ -97,10 +97,23 @@ def test_one_that_fails_has_no_more_turns_and_the_others_go_on() -> None:
     assert kept.does == ["attach", *["open", "close"] * 3, "detach"]
 
 
+def test_one_that_cannot_be_made_is_reported_and_one_without_turns_is_left() -> None:
+    failed = []
+    turns = Turns(lambda kind, _: failed.append(kind), Reporter(quiet=True))
+
+    def refuse() -> Observer:
+        raise MeasurementError("not here")
+
+    assert turns.attach("refused", refuse) and failed == ["refused"]
+    once = Watcher("once")
+    once.takes_turns = False
+    assert not turns.attach("once", lambda: once) and once.does == [] and turns.observers == {}
+
+
 def test_rounds_end_with_what_is_watched_or_who_watches() -> None:
     windows = Noted()
     turns = Turns(lambda *_: None, Reporter(quiet=True), lambda: len(windows.kinds) >= 5)
-    turns.attach(Watcher("a"))
+    turns.attach("a", lambda: Watcher("a"))
     turns.run(windows, Rounds(9, 1.0), 1, lambda _: True)
     assert [kind for kind, _, _ in windows.kinds] == ["plain", "a", "plain", "a", "plain"]
     windows, _ = watched(Watcher("a", fails_at=1), rounds=Rounds(5, 1.0))
