@@ -17,7 +17,7 @@ from workloads.steps import flag_value
 
 _FILE = "counted.toml"
 # The client's function that makes one call of the engine; what it counts besides is on docs/counting.md.
-_ONE_CALL = "ioflame_client::worker::Operations::one"
+_ONE_CALL = "ioflame_client::worker::Operations::call"
 _Flag = int | float | str | bool
 
 

@@ -274,10 +274,12 @@ def test_an_interrupt_within_a_window_keeps_what_was_recorded(
 ) -> None:
     words = bench(tmp_path, "fillseq,readrandom", "--duration=300")
     watching = ioflame.start("run", "--out", tmp_path / "runs", "--", *words)
-    until(
-        lambda: any(path.stat().st_size > 100_000 for path in tmp_path.glob(f"runs/*/*readrandom*/{Files.PERF_DATA}")),
-        watching,
-    )
+
+    def rounds() -> int:
+        runs = [open_run(path.parent).record for path in tmp_path.glob(f"runs/*/*readrandom*/{Files.RECORD}")]
+        return max((window.round for run in runs for window in run.windows if window.kind == "perf"), default=0)
+
+    until(lambda: rounds() >= 1, watching)
     watching.send_signal(signal.SIGTERM)
     _, err = watching.communicate(timeout=120)
     assert watching.returncode == 130 and "to fold what was recorded: " in err

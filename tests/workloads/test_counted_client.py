@@ -73,7 +73,7 @@ def test_phases_repeat_and_hold_the_operations_alone(engine: str, tmp_path: Path
         assert 500 * READS < first[name][0] < 100_000 * READS
     whole = stacks(run("-q", tmp_path / "out1").stdout)
     # What is counted is below the client's one operation, but for the loop around it.
-    below = sum(weight for stack, weight in whole.items() if b"worker::Operations::one;" in stack)
+    below = sum(weight for stack, weight in whole.items() if b"worker::Operations::call;" in stack)
     assert 0.85 <= below / sum(first[name][0] for name in names) <= 1
 
 
