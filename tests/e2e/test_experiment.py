@@ -68,7 +68,7 @@ def test_a_killed_load_is_loaded_again_and_an_interrupted_cell_measured_again(
 ) -> None:
     own = tmp_path / "smaller.toml"
     own.write_text(_SMALL, encoding="utf-8")
-    words: list[str | Path] = ["experiment", own, "--scale=smoke", "--num-keys=400000", "--duration=2", "--users=1"]
+    words: list[str | Path] = ["experiment", own, "--scale=smoke", "--num-keys=400000", "--duration=6", "--users=1"]
     words += ["--callgraph=fp", "--db-dir", tmp_path / "db", "--out", tmp_path / "out"]
     first = ioflame.start(*words)
     wait_for(first, "load 400,000 keys")
