@@ -32,7 +32,7 @@ $(foreach name,$(filter-out SHELL,$(GIVEN)),$(eval override export $(name) := $$
 export IOFLAME_BY := make
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-long setup-by-hand dist profile run io-efficiency experiment compare count sweep doctor test test-quick test-long test-by-hand test-luck test-hosts test-kernels lint lint-python lint-rust unit unit-rust unit-python bench bench-observers docs bless clean
+.PHONY: help setup setup-dev setup-long setup-by-hand dist profile run io-efficiency experiment compare count sweep doctor test test-quick test-long test-by-hand test-luck test-hosts test-kernels lint lint-python lint-rust unit unit-rust unit-python bench bench-observers bench-nulls docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -163,6 +163,10 @@ bench: setup-dev ## stackfold, analysis, report page, samplers; goals (20 min)
 bench-observers: setup-dev ## what each observer, and attach, costs servers (25 min, root)
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
 	@$(BIN)/python -m tests.bench.attach_cost $(BENCH)
+
+bench-nulls: setup-dev ## how often nothing is called an effect: 40 runs, and 40 beside busy loops (2 h)
+	@$(BIN)/python -m tests.bench.nulls $(BENCH)
+	@$(BIN)/python -m tests.bench.nulls --loops 4 $(BENCH)
 
 EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp requests')
 LATEST = "$${OUT:-runs}/latest"

@@ -1,4 +1,4 @@
-"""How often nothing is called an effect; `make bench-observers` runs it.
+"""How often nothing is called an effect; `make bench-nulls` runs it.
 
     python -m tests.bench.nulls [--runs 40] [--loops 4] [--beside CHECKOUT] [--database DIR]
     python -m tests.bench.nulls --seconds REPORT.csv
