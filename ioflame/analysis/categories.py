@@ -5,7 +5,7 @@ of each kind of operation. No other module of Python works out us per query of a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,10 +60,10 @@ def _parts(cpu: tuple[float | None, float | None], share: float) -> list[float |
     return [None if us is None else part_of(us, share) for us in cpu]
 
 
-def category_file_of_run(profile: Folded, view: str, record: RunRecord) -> dict[str, Any]:
-    """`category_file` of a run's profile."""
-    rounds = ProfiledRounds.of(record, profile.slices)
-    return category_file(profile, view, cpu_profiled(record), stolen_of(record), rounds)
+def category_files_of_run(profile: Folded, views: Iterable[str], record: RunRecord) -> dict[str, dict[str, Any]]:
+    """`category_file` of each of these views of a run's profile."""
+    cpu, stolen, rounds = cpu_profiled(record), stolen_of(record), ProfiledRounds.of(record, profile.slices)
+    return {view: category_file(profile, view, cpu, stolen, rounds) for view in views}
 
 
 def category_file(

@@ -85,6 +85,15 @@ class ProfiledRounds:
         metric = MODE_METRIC[record.profile.mode if record.profile is not None else "all"]
         return cls(slices_by_turn(slices, [*turns.values()]), [plain.get(number) for number in turns], metric)
 
+    def parts(self, own: Sequence[int], every: Sequence[int]) -> list[Sums | None]:
+        """Of each round: weights of some stacks and of all, with its plain sums; None where those are not known."""
+        both = zip(self.slices, self.plain, strict=True)
+        return [plain and {**_weights(slices, own, every), **plain} for slices, plain in both]
+
+    def us_of(self, sums: Sums) -> float:
+        """Of a query, of what `parts` gives."""
+        return _part(sums) * ratio_of(self.metric, sums)
+
     def share(self, own: Sequence[int], every: Sequence[int]) -> Interval | None:
         """Of some stacks in all weight, percent. own, every: the weight of each slice"""
         return interval_of([_weights(one, own, every) for one in self.slices], lambda sums: 100 * _part(sums))
@@ -94,9 +103,8 @@ class ProfiledRounds:
 
         The figure rests on all plain turns, its interval on the rounds that have a turn of perf.
         """
-        both = zip(self.slices, self.plain, strict=True)
-        parts = [{**_weights(slices, own, every), **plain} for slices, plain in both if plain is not None]
-        found = interval_of(parts, lambda sums: _part(sums) * ratio_of(self.metric, sums))
+        parts = [part for part in self.parts(own, every) if part is not None]
+        found = interval_of(parts, self.us_of)
         share = sum(own) / sum(every) if found is not None and found.estimate else 0.0
         return found.times(whole_us * share / found.estimate) if found is not None and share else None
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from collectors.counters import device_of
 from ebpf.backends import BACKENDS
 from ebpf.iolat import EVENTS_CHECK, IoLatencyRequest, io_latency_checks, io_latency_observer
+from ebpf.observer import loader_binary
 from ground.errors import MeasurementError, UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
@@ -101,5 +102,5 @@ INSTRUMENT = Instrument(
         _RESULT.show,
     ),
     by_default=True,
-    takes_turns=True,
+    takes_turns=loader_binary() is not None,  # bpftrace counts once
 )

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ebpf.backends import choose_backend
 from ebpf.bpftrace import BpftraceRun, Edge, ToolObserver, read_histograms, read_maps, read_totals
-from ebpf.observer import CoreObserver, option_words
+from ebpf.observer import CoreObserver, loader_binary, option_words
 from ground.results.files import Files
 from ground.results.histogram import Histogram
 from ground.results.off_cpu import RunQueue, read_run_queue
@@ -120,5 +120,5 @@ INSTRUMENT = Instrument(
     ),
     names=True,
     one_process=True,
-    takes_turns=True,
+    takes_turns=loader_binary() is not None,  # bpftrace counts once
 )

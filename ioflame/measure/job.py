@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from collectors.counters import device_of
 from collectors.perf import Plan, perf_version, plan_recording
 from collectors.schedule import REPORT_LAG_SECONDS
-from ebpf.observer import loader_binary
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
@@ -114,8 +113,6 @@ class Planned:
         Where the workload writes perf has one: the CPU of a flush or a compaction is known where it is whole in it.
         """
         alone = {"perf"} if self.engine.step(self.options.workload).changing else set()
-        if loader_binary() is None:
-            alone |= {"iolat", "runqlat"}  # bpftrace begins once
         return [name for name in self.watching if INSTRUMENTS[name].takes_turns and name not in alone]
 
     @property

@@ -17,7 +17,7 @@ from ground.results.roles import WRITES_VIEW, query_role
 from ground.results.run import Run, open_run
 from ground.system.atomic_files import read_whole
 from ground.system.scratch import scratch_directory
-from ioflame.analysis.categories import categories_of, category_file_of_run, cpu_profiled, writing_roles
+from ioflame.analysis.categories import categories_of, category_files_of_run, cpu_profiled, writing_roles
 from ioflame.analysis.compare.runs import apart
 from ioflame.present.frames import profile_runs
 from ioflame.present.observed import read_observed
@@ -148,4 +148,4 @@ def _categories(run: Run, profile: Folded, view: str) -> Categories:
     """The view in the run directory, made from its stacks where that file is not there."""
     if run.path(Files.of_view(view)).exists():
         return categories_in(run, view)
-    return categories_of(category_file_of_run(profile, view, run.record))
+    return categories_of(category_files_of_run(profile, [view], run.record)[view])

@@ -26,7 +26,7 @@ from ground.results.run import Run, read_or_none
 from ground.settings import FrontEnd, Setting, worded_for
 from ground.system.atomic_files import write_json
 from ground.text.progress import Reporter
-from ioflame.analysis.categories import categories_of, category_file_of_run, operations_of
+from ioflame.analysis.categories import categories_of, category_files_of_run, operations_of
 from ioflame.analysis.checks.run import run_checks
 from ioflame.analysis.checks.stolen_time import stolen_checks, stolen_of
 from ioflame.analysis.checks.target import rules_check
@@ -221,7 +221,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
 
 def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
     """The tables of all views, by name; none where there is no weight."""
-    tables = {view: category_file_of_run(folded, view, run.record) for view in folded.views}
+    tables = category_files_of_run(folded, folded.views, run.record)
     for view, table in tables.items():
         write_json(run.path(Files.of_view(view)), table)
     return {view: categories_of(table) for view, table in tables.items()} if folded.statistics.weight else {}

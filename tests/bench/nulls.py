@@ -32,7 +32,7 @@ from ground.results.profile import read_profile
 from ground.results.record import Window
 from ground.results.run import Run, open_run
 from ioflame.analysis.bootstrap import Draws, Resamples
-from ioflame.analysis.rounds import ProfiledRounds, Sums, by_round, interval_of, observer_costs, plain_parts
+from ioflame.analysis.rounds import ProfiledRounds, Sums, interval_of, observer_costs, plain_parts
 from tests.bench.common import machine, say
 from tests.luck import busy_loops
 from tests.places import ROOT
@@ -108,24 +108,15 @@ def nothings(run: Run) -> Iterator[tuple[str, Interval]]:
         yield from _halves(f"{name}: odd rounds against even ones", plain, partial(ratio_of, name))
     profile = read_profile(run.path("profile.json"))
     rounds = ProfiledRounds.of(record, profile.slices)
-    if rounds is None or profile.slices is None:
+    if rounds is None:
         return
     owner = json.loads(run.path("categories.json").read_text())
-    turns = [number for number in by_round(record.windows, "perf") if number in plain]
-    weights = owner["slices"]
+    every = [sum(weights) for weights in owner["slices"]]
     for place, row in enumerate(owner["rows"]):
-        if row["share"] < 2:
-            continue
-        parts = {
-            number: {"own": sum(weights[i][place] for i in slices), "all": sum(sum(weights[i]) for i in slices),
-                     **plain[number]}
-            for number, slices in zip(turns, rounds.slices, strict=False)
-        }  # fmt: skip
-        yield from _halves("us of a category: odd rounds against even ones", parts, _us)
-
-
-def _us(sums: Sums) -> float:
-    return sums["own"] / sums["all"] * ratio_of("cpuPer", sums) if sums["all"] else 0.0
+        if row["share"] >= 2:
+            parts = rounds.parts([weights[place] for weights in owner["slices"]], every)
+            known = {number: part for number, part in enumerate(parts, start=1) if part is not None}
+            yield from _halves("us of a category: odd rounds against even ones", known, rounds.us_of)
 
 
 def _halves(name: str, parts: Mapping[int, Sums], of: Callable[[Sums], float]) -> Iterator[tuple[str, Interval]]:
