@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 # A budget is a part of what the target uses: on a busy host that must not be next to nothing.
 _BURN = ["nice", "-n", "-15", sys.executable, "-c", "while True: sum(range(1000))"]
 # Beside a perf that records as it should: many short processes, none of which comes to the bound of one.
-_BESIDE = '(trap "" INT TERM; while :; do {short}; done) & exec {perf} "$@"'
+_BESIDE = '(trap "" INT TERM; while :; do nice -n -15 {short}; done) & exec {perf} "$@"'
 # In its place, deaf to whoever asks it to end.
 _INSTEAD = "exec {burn}"
 _DEAF = "'import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]\nwhile True: pass'"
@@ -47,7 +47,8 @@ def test_what_nothing_is_left_for_does_not_watch_and_the_start_is_in_the_account
 
 
 def test_a_window_ends_when_its_part_is_used_up(tmp_path: Path) -> None:
-    done = watched(tmp_path, "--per=10m", "--seconds=40", "--collect=perf", "--budget=2%", burns=_BESIDE)
+    # 1 % of ten minutes is 6 s at most: less than half of what the window could take of one CPU.
+    done = watched(tmp_path, "--per=10m", "--seconds=40", "--collect=perf", "--budget=1%", burns=_BESIDE)
     assert done.record.unobserved == []
     assert [window.kind for window in done.record.windows] == ["plain", "perf", "plain"]
     check = done.checks["budget"]

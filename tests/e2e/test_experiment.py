@@ -109,7 +109,7 @@ def test_a_killed_load_is_loaded_again_and_an_interrupted_cell_measured_again(
     assert code in (0, 1) and open_run(step).record.checks == measured.checks, err
     for other, says in (
         ("--users=2", "runs of readrandom, 1 user: 1 then, not given now"),
-        ("--duration=4", "was begun with something else: duration: 2 then, 4 now"),
+        ("--duration=4", "was begun with something else: duration: 6 then, 4 now"),
         ("--freq=99", "was begun with something else: frequency: 999 then, 99 now"),
     ):
         assert says in refused(capsys, *words, other, "--resume", directory)
