@@ -18,6 +18,18 @@ from workloads.file_kinds import FilesReader
 
 # A log that is written at once with a job's end and every 5 s otherwise says by then what there is to say.
 _LOG_SECONDS = 6.0
+# Of a database that is written to: longer than what most take to fill a memtable.
+_LATELY_SECONDS = 120.0
+
+
+def ran_lately(reader: FilesReader, directory: Path) -> bool:
+    """Whether its log tells of background jobs of the last two minutes."""
+    now = time.time()
+    try:
+        found = reader.jobs(directory, now - _LATELY_SECONDS, now)
+    except IoflameError:
+        return False
+    return found is not None and bool(found.jobs)
 
 
 def clock_pair() -> tuple[int, int]:

@@ -30,6 +30,8 @@ def test_every_sample_of_an_attached_writer_is_in_the_job_of_its_thread_and_time
         until(lambda: (folder / "LOG").exists() and "compaction_finished" in (folder / "LOG").read_text(), writer)
         done = attached(tmp_path / "runs", [writer.pid], "--seconds=10", "--collect=perf", "--callgraph=fp")
     run = done.run
+    # A flush or a compaction is whole in a window, not in turns of a second.
+    assert [window.round for window in run.record.windows if window.kind == "perf"] == [0]
     recorded, costs = read_run_jobs(run.path(Files.JOBS)), read_job_costs(run.path(Files.JOB_COSTS))
     assert set() < {row.kind for row in costs.rows} <= {"flush", "compaction"}
     first, last = run.record.windows[0].start_ns, run.record.windows[-1].end_ns

@@ -40,7 +40,7 @@ from ioflame.measure.attach.budget import (
 )
 from ioflame.measure.attach.job import AttachJob
 from ioflame.measure.attach.redact import hide_in_record, hide_waits, redacted, without_words
-from ioflame.measure.jobs import clock_pair, note_jobs
+from ioflame.measure.jobs import clock_pair, note_jobs, ran_lately
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.measure.turns import TURN_SECONDS, Rounds, Turns
 from ioflame.measure.windows import PLAIN, run_windows
@@ -121,13 +121,15 @@ class AttachSession:
     def watch_in_turns(self, rounds: Rounds, fits: Callable[[float], bool] = lambda _: True) -> list[str]:
         """Those that can take turns do, in so many rounds; returns the others, which want windows of their own.
 
+        Where the target writes perf is one of these: the CPU of a flush or a compaction is known where it is whole in a
+        window.
         fits: whether there is time for a round of so many seconds
         """
         names = self.job.options.collect
         turns = Turns(self._failed, self.reporter, lambda: self.windows.ended, self._accounted)
-        alone = []
+        alone = ["perf"] if "perf" in names and self._jobs_run() else []
         try:
-            for name in names:
+            for name in (name for name in names if name not in alone):
                 context = self._context(name, rounds.number * rounds.of(name))
                 make = partial(INSTRUMENTS[name].observer, replace(context, turns=True))
                 if not self.windows.ended and not turns.attach(name, make):
@@ -141,10 +143,16 @@ class AttachSession:
                 self.run.record.missing[:] = [f"rounds after the first {done}"]
                 return done < rounds.number and fits(one)
 
-            turns.run(self.windows, rounds, time.time_ns(), another)
+            if turns.observers:
+                turns.run(self.windows, rounds, time.time_ns(), another)
         finally:
             turns.detach()
-        return alone
+        return [name for name in names if name in alone]
+
+    def _jobs_run(self) -> bool:
+        """Whether the target's engine has flushed or compacted lately."""
+        database = self.job.database_of(self.job.target.running)
+        return database is not None and ran_lately(files_reader(self.job.engine), database)
 
     def count_calls(self, seconds: float) -> None:
         """Counts the calls of `options.symbol` for so long, and takes their rate for that of all windows."""
