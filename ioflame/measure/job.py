@@ -54,9 +54,10 @@ _CACHE_TO_DATA = 1.5
 # a busy host they take seconds. What they do not take is the last plain window's.
 _SLACK_SECONDS = 4
 _OBSERVER_SLACK_SECONDS = 6
-_TURNS_SLACK_SECONDS = 1
-# Of the bound of a warm-up, what is planned for it where rounds follow: where it is longer there are fewer of them.
-_USUAL_WARM_UP = 0.4
+_TURNS_SLACK_SECONDS = 0.5
+# What is planned for a warm-up where rounds follow, of its bound and at least s: where it is longer there are fewer
+# rounds.
+_USUAL_WARM_UP, _SHORTEST_WARM_UP = 0.4, 6.0
 _LATE_SECONDS = 600
 # It is enough for so many who want each CPU.
 _QUEUED = 2
@@ -140,7 +141,8 @@ class Planned:
         """
         turns = self.rounds.lasting(self.in_turns) if self.in_turns else 0.0
         alone = [name for name in self.watching if name not in self.in_turns]
-        warm_up = self.scale.warmup * (_USUAL_WARM_UP if turns else 1.0)
+        bound = self.scale.warmup
+        warm_up = min(max(_USUAL_WARM_UP * bound, _SHORTEST_WARM_UP), bound) if turns else bound
         lasting = warm_up + turns + self.seconds_of_windows(alone) + REPORT_LAG_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS
         return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
