@@ -23,7 +23,7 @@ from ground.system.atomic_files import file_sha256, read_json, write_json
 from ground.system.scratch import scratch_directory
 from ground.text.progress import Reporter
 from workloads.artifact import build_facts
-from workloads.release_fetch import fetched, unpack
+from workloads.release_fetch import absent, fetched, unpack
 from workloads.releases import Release, Releases, version_number
 
 _RECORD = "release.json"
@@ -77,10 +77,15 @@ class ReleaseCache:
         return self._whole(version)
 
     def _fetch(self, version: str, reporter: Reporter) -> None:
-        listed, artifact = self._releases.named(version), self._releases.artifact_of(version)
-        size = f", {listed.megabytes} MB" if listed else ""
-        with scratch_directory() as scratch, reporter.stage(f"fetch {artifact}{size}"):
-            jar = fetched(self._releases, version, scratch)
+        listed, jars = self._releases.named(version), self._releases.jars_of(version)
+        with scratch_directory() as scratch:
+            for artifact, size in jars:
+                with reporter.stage(f"fetch {artifact}, {size}") as arrived:
+                    jar = fetched(self._releases, artifact, scratch, arrived)
+                if jar is not None:
+                    break
+            else:
+                raise absent(self._releases, jars)
             digest = file_sha256(jar)
             if listed is None:
                 reporter.warn(
@@ -170,7 +175,8 @@ class ReleaseCache:
         """What a run records of it, beside what the library itself says."""
         record, listed = self.record(name), self._releases.named(name)
         bundled = {"engine_bundled": listed.bundled} if listed and listed.bundled else {}
-        return {"engine_release": record.origin if listed is None else self._releases.artifact_of(name), **bundled}
+        origin = record.origin if listed is None else self._releases.jars_of(name)[0].artifact
+        return {"engine_release": origin, **bundled}
 
     def remove(self, names: Sequence[str]) -> None:
         """All of them, or none: UsageError where one is not there."""

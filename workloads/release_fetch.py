@@ -6,78 +6,90 @@ import os
 import re
 import shlex
 import shutil
+import time
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ground.errors import HostError, UsageError
 from ground.settings import Setting
 from ground.system.atomic_files import write_whole
 from ground.system.http_answer import http_answer
-from ground.system.process import capture
-from workloads.releases import Releases
+from ground.system.process import Children
+from ground.text.progress import Arrived
+from workloads.releases import Jar, Releases
 
-_SECONDS = 1800.0
+_SECONDS, _LOOK_SECONDS = 1800.0, 0.5
 # Maven's words for a version that its repositories do not have.
 _ABSENT = re.compile(r"Could not find artifact|was not found in")
+# What it prints of a download again and again; in MB, for its own parts are smaller.
+_PROGRESS = re.compile(rb"Progress \(\d+\): ([\d.]+)/([\d.]+) MB")
 _MOST_BYTES = 256 << 20
 _NO_SUCH_FILE = "HTTP Error 404"
 _LIBRARY = re.compile(r"\.so$")
 
 
-def fetched(releases: Releases, version: str, into: Path) -> Path:
-    """The jar of a release, fetched into a directory that is empty. Nothing else is asked for.
+def fetched(releases: Releases, artifact: str, into: Path, arrived: Arrived) -> Path | None:
+    """A jar of a release, fetched into a directory that holds none; None where there is none. Nothing else is fetched.
 
-    UsageError for a version that there is not, HostError where it cannot be had.
+    HostError where it cannot be had.
     """
-    return (_by_maven if shutil.which("mvn") else _downloaded)(releases, version, into)
+    return (_by_maven if shutil.which("mvn") else _downloaded)(releases, artifact, into, arrived)
 
 
-def _downloaded(releases: Releases, version: str, into: Path) -> Path:
-    address = releases.address_of(version)
+def _downloaded(releases: Releases, artifact: str, into: Path, arrived: Arrived) -> Path | None:
+    address = releases.address_of(artifact)
     jar = into / address.rpartition("/")[2]
     try:
-        write_whole(jar, http_answer(address, _SECONDS, _MOST_BYTES))
+        write_whole(jar, http_answer(address, _SECONDS, _MOST_BYTES, arrived=arrived))
     except OSError as error:
         if str(error).startswith(_NO_SUCH_FILE):
-            raise _absent(releases, version) from None
-        raise _not_fetched(releases, version, str(error)[:400]) from None
+            return None
+        raise _not_fetched(releases, artifact, str(error)[:400]) from None
     return jar
 
 
-def _by_maven(releases: Releases, version: str, into: Path) -> Path:
-    artifact = releases.artifact_of(version)
+def _by_maven(releases: Releases, artifact: str, into: Path, arrived: Arrived) -> Path | None:
     # A directory without a pom.xml of anybody. -U: Maven remembers what it once did not find.
-    # Without the file that a JVM keeps in /tmp for those who watch it.
+    # Without the file that a JVM keeps in /tmp for those who watch it. Quiet or by batch it prints no progress.
     options = f"MAVEN_OPTS={os.environ.get('MAVEN_OPTS', '')} -XX:-UsePerfData"
-    argv = ["env", "-C", str(into), options, "mvn", "-q", "-C", "dependency:copy", f"-Dartifact={artifact}"]
-    argv += ["-B", "-U", f"-DoutputDirectory={into}"]
-    done = capture(argv, timeout=_SECONDS)
+    argv = ["env", "-C", str(into), options, "mvn", "-C", "dependency:copy", f"-Dartifact={artifact}"]
+    argv += ["-Dstyle.color=never", "-U", f"-DoutputDirectory={into}"]
+    printed, late = into / "mvn.out", time.monotonic() + _SECONDS
+    with Children() as children:
+        child = children.start("mvn", argv, stdout=printed)
+        runs = True
+        while runs and time.monotonic() < late:
+            runs = child.wait(_LOOK_SECONDS) is None
+            if found := _PROGRESS.findall(printed.read_bytes()):
+                arrived(float(found[-1][0]), float(found[-1][1]))
     jars = list(into.glob("*.jar"))
-    if done.returncode == 0 and len(jars) == 1:
+    if child.returncode == 0 and len(jars) == 1:
         return jars[0]
-    words = done.text + done.errors
+    words = printed.read_text(encoding="utf-8", errors="replace")
     if _ABSENT.search(words):
-        raise _absent(releases, version)
+        return None
     # The last words of a chain of causes say the most: `Unknown host`, `Connection refused`.
     said = [line.partition("[ERROR] ")[2] for line in words.splitlines() if "[ERROR] " in line]
     why = next((line for line in said if ": " in line and line[:1] == " "), said[0] if said else words.strip()[-300:])
     why = why.strip()[:400] or "it printed nothing"
-    raise _not_fetched(releases, version, f"mvn ended with exit code {done.returncode}: {why}")
+    raise _not_fetched(releases, artifact, f"mvn ended with exit code {child.returncode}: {why}")
 
 
-def _absent(releases: Releases, version: str) -> UsageError:
+def absent(releases: Releases, jars: Sequence[Jar]) -> UsageError:
+    """For a version of which there is none of these."""
     return UsageError(
-        f"there is no {releases.artifact_of(version)} in the repository",
+        f"there is no {' and no '.join(jar.artifact for jar in jars)} in the repository",
         means="nothing was fetched or kept; not every version of the engine is published as such a jar",
         mend=f"{releases.listing}   (releases that are known to be there)",
     )
 
 
-def _not_fetched(releases: Releases, version: str, why: str) -> HostError:
-    address = releases.address_of(version)
+def _not_fetched(releases: Releases, artifact: str, why: str) -> HostError:
+    address = releases.address_of(artifact)
     jar = address.rpartition("/")[2]
     return HostError(
-        f"{releases.artifact_of(version)} was not fetched: {why}",
+        f"{artifact} was not fetched: {why}",
         means="nothing was kept, nothing was started; what is in the cache needs no network",
         mend=f"HTTPS_PROXY=<URL of a proxy>; or on a host with a network: {shlex.join(['curl', '-fO', address])}   "
         f"and then here: {Setting.ROCKSDB.to(shlex.quote(jar))}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -17,13 +17,13 @@ _BESIDE = 32
 
 
 class _ClockColumn(ProgressColumn):
-    """A bar that moves with the clock: a stage is a wait on another process, with a known length."""
+    """A bar that moves with the clock: a stage is a wait on another process, with a known length, or a download."""
 
     max_refresh = 0.2
 
     def render(self, task: Task) -> ProgressBar:
         elapsed = task.elapsed or 0.0
-        completed = min(elapsed, task.total) if task.total else 0.0
+        completed = task.completed or (min(elapsed, task.total) if task.total else 0.0)
         return ProgressBar(total=task.total, completed=completed, width=20, pulse=task.total is None)
 
 
@@ -39,8 +39,11 @@ class MovingLine:
         self._console.print(escaped(text), markup=False)
 
     @contextmanager
-    def moving(self, what: str, estimate: str, expected: float | None) -> Iterator[None]:
-        """Within: a bar, full after `expected` seconds, and the time that went by."""
+    def moving(self, what: str, estimate: str, expected: float | None) -> Iterator[Callable[[float, float], None]]:
+        """Within: a bar, full after `expected` seconds, and the time that went by.
+
+        What it gives takes how much is done, and of how much: from then on the bar shows that.
+        """
         with Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -50,8 +53,8 @@ class MovingLine:
             console=self._console,
             transient=True,
         ) as bar:
-            bar.add_task(fitted(escaped(what), self._console.width - len(estimate)), total=expected)
-            yield
+            task = bar.add_task(fitted(escaped(what), self._console.width - len(estimate)), total=expected)
+            yield lambda done, whole: bar.update(task, completed=done, total=whole)
 
 
 def fitted(what: str, width: int) -> str:

@@ -6,7 +6,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -20,6 +20,9 @@ def terminal_width(stream: TextIO) -> int | None:
     """Columns of the terminal that `stream` writes to; None when it writes to none: then lines are left whole."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
+
+# Takes how much has come, and of how much, MB.
+Arrived = Callable[[float, float], None]
 
 # What usually takes less is not spoken of.
 _PATIENCE_SECONDS = 3.0
@@ -99,18 +102,30 @@ class Reporter:
             timer.cancel()
 
     @contextmanager
-    def stage(self, what: str, expected: float | None = None) -> Iterator[None]:
-        """A stage that runs; `expected` in seconds, where it is known."""
+    def stage(self, what: str, expected: float | None = None) -> Iterator[Arrived]:
+        """A stage that runs; `expected` in seconds, where it is known. Of a download it is told how far it is."""
         estimate = f" (about {format_seconds(expected)})" if expected else ""
         if self._live is None:
             self.line(f"{what}{estimate}")
-            yield
+            yield self._quarters()
             return
         begun = time.monotonic()
-        with self._live.moving(what, estimate, expected):
-            yield
+        with self._live.moving(what, estimate, expected) as arrived:
+            yield arrived
         if self._keep:
             self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
+
+    def _quarters(self) -> Arrived:
+        """A line for each quarter that has come, where none moves."""
+        said = 0
+
+        def arrived(done: float, whole: float) -> None:
+            nonlocal said
+            if (quarters := int(4 * done / whole)) > said:
+                said = quarters
+                self.line(f"{done:.0f} of {whole:.0f} MB")
+
+        return arrived
 
 
 def shown_path(path: Path) -> str:

@@ -17,9 +17,11 @@ import pytest
 
 from ground.errors import EXIT_HOST, HostError, UsageError
 from ground.settings import FrontEnd, worded_for
+from ground.system.atomic_files import file_sha256
 from ground.text.progress import Reporter
 from ioflame.cli import main
 from tests.workloads.jars import ROCKSDB, jar_of, listing, own_member
+from workloads.engines.rocksdb.engine import RocksDB
 from workloads.libraries import asked_libraries, found_library, names_a_library
 from workloads.release_cache import ReleaseCache
 from workloads.release_fetch import unpack
@@ -71,6 +73,8 @@ def test_the_list_has_each_release_once_in_order_with_a_whole_hash() -> None:
     versions = [one.version for one in ROCKSDB.release]
     assert versions == sorted(set(versions), key=version_number) and versions[0] == "6.29.5"
     assert all(len(one.sha256) == 64 and one.compiler.keys() == ROCKSDB.members.keys() for one in ROCKSDB.release)
+    # Since 11.0 there is only the jar for all platforms.
+    assert [one.version for one in ROCKSDB.release if one.whole] == [one for one in versions if one.startswith("11.")]
     # The step that is no engine's: between these two the compiler of the published libraries changed.
     before, after = ROCKSDB.named("10.4.2"), ROCKSDB.named("10.5.1")
     assert before and after and before.compiler != after.compiler
@@ -82,7 +86,9 @@ def test_the_list_has_each_release_once_in_order_with_a_whole_hash() -> None:
         ("10.4.2", ["10.4.2"]),
         ("10.99.1", ["10.99.1"]),
         ("9.10.0..10.5.1", ["9.10.0", "10.4.2", "10.5.1"]),
-        ("10..10", ["10.4.2", "10.5.1", "10.6.2", "10.10.1"]),
+        ("10..10", ["10.4.2", "10.5.1", "10.6.2", "10.10.1.1"]),
+        ("10.6..10.10.1", ["10.6.2", "10.10.1"]),
+        ("10.10.1..11", ["10.10.1.1", "11.0.4", "11.1.2", "11.8.1"]),
         ("6.29..7.10", ["6.29.5", "7.5.3", "7.10.2"]),
         ("/a/librocksdb.so", None),
         ("10", None),
@@ -288,6 +294,33 @@ def test_a_version_that_no_list_has_is_taken_with_a_warning_if_it_is_whole(
     said = capsys.readouterr()
     assert "10.99.1 is not in the list of releases: its SHA-256" in said.err
     assert Path(said.out.split()[-1]).read_bytes() == BYTES
+
+
+@pytest.mark.parametrize(("version", "size"), [("11.1.2", "87 MB"), ("11.99.1", "about 92 MB")])
+def test_where_there_is_no_jar_for_linux_the_one_for_all_platforms_is_fetched_and_one_library_of_it_kept(
+    maven: Callable[[str], None], jar: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], version: str, size: str,
+) -> None:  # fmt: skip
+    listed = ROCKSDB.named(version)
+    if listed:
+        known = msgspec.structs.replace(listed, sha256=file_sha256(jar))
+        releases = msgspec.structs.replace(ROCKSDB, release=[known])
+        monkeypatch.setattr(RocksDB, "releases", lambda _: releases)
+    maven(
+        f'echo "$*" >> {tmp_path}/asked\n'
+        "case \"$*\" in *:jar:linux64*) echo '[ERROR]   Could not find artifact it in central'; exit 1;; esac\n"
+        "printf 'Progress (1): 45/123 kB\\rProgress (1): 0.3/87 MB\\rProgress (1): 45/87 MB\\r'\n"
+        f"cp {shlex.quote(str(jar))} $to/rocksdbjni-{version}.jar"
+    )
+    assert main(["rocksdb", "get", version]) == 0
+    said, machine = capsys.readouterr(), os.uname().machine
+    artifact = f"org.rocksdb:rocksdbjni:{version}:jar"
+    assert f"fetch {artifact}, {size} for all platforms" in said.err and "45 of 87 MB" in said.err
+    assert files(cache)[2:] == [f"{version}/{machine}/librocksdb.so", f"{version}/{machine}/release.json"]
+    asked = [f"-Dartifact={artifact}:linux64 " in line for line in (tmp_path / "asked").read_text().splitlines()]
+    # Of a listed release it is known which jar there is.
+    assert asked == [False] if listed else asked == [True, False]
+    assert found_library(RocksDB().releases(), version, QUIET).facts["engine_release"] == artifact
 
 
 @pytest.mark.parametrize(
