@@ -110,6 +110,10 @@ def test_log_says_where_parts_end_only_where_it_knows() -> None:
     parts = {number: [(part.holds, part.end) for part in found[number].sections] for number in (1, 3)}
     assert parts[1] == [("data", 9000), ("filter", 9100), ("tail", 10_000)]
     assert parts[3] == [("data", 9000), ("tail", 10_000)]
+    # Whether anything was compressed: up to format_version 6, and from 7 on.
+    for compression in ("NoCompression", ";;", "BuiltinV2;;", "LZ4", "BuiltinV2;04;", "BuiltinV2;0407;"):
+        holds = [part.holds for part in logged_tables(creation(1, 2, 5.5, compression))[1].sections]
+        assert ("index" in holds) == (compression in ("NoCompression", ";;", "BuiltinV2;;")), compression
     assert (found[1].made_by, found[1].level, found[1].at, found[1].size) == ("", None, 5.5, 10_000)
     assert moves("x [a] Moving #7 to level-2 67 bytes\n") == []
     moved = "x [a] Moving #7 to level-2 67 bytes\n" + event("flush_started", 1, 2.0) + event("trivial_move", 5, 3.0)

@@ -31,7 +31,8 @@ _COMPACTING = re.compile(r"\[JOB (\d{1,18})\] Compacting .* files to L(\d{1,3})"
 # `[default] [JOB 4] Level-0 flush table #10: started`
 _FLUSHING = re.compile(r"\[JOB \d+\] Level-0 flush table #(\d{1,18}): started")
 _TRAILER = 5
-_NOT_COMPRESSED = "NoCompression"
+# From format_version 7 on, the default since 10.11, `MANAGER;KINDS;`: the kinds of compression that blocks have.
+_NOT_COMPRESSED = re.compile(r"NoCompression|[^;]*;;.*")
 # Times of files are those of the kernel's last tick, at most 10 ms behind the clock that says when a window began.
 _FILE_CLOCK = 0.01
 
@@ -150,7 +151,7 @@ def _sections(event: dict[str, Any]) -> Iterator[FileSection]:
         if table["filter_size"]:
             end += table["filter_size"] + _TRAILER
             yield FileSection(end, "filter")
-        if table["compression"] == _NOT_COMPRESSED:
+        if _NOT_COMPRESSED.fullmatch(table["compression"]):
             end += table["index_size"]
             yield FileSection(end, "index")
     if end < size:
