@@ -70,6 +70,8 @@ fn what_is_called_belongs_to_the_nearest_part_and_the_allocator_to_its_caller() 
             format!("{get};rocksdb::TableCache::Get;rocksdb::TableCache::FindTable;{shard}::Lookup"),
             "table cache",
         ),
+        (format!("{get};rocksdb::TableCache::Get;rocksdb::PinnedTableReader::GetCacheHandle"), "table cache"),
+        (format!("{get};{table};rocksdb::IndexBlockIter::IndexBlockIter"), "index"),
         (format!("{get};{table};{shard}::Lookup"), "cache lookup"),
         // The file picker has no name in Debian's library; other functions without one are of the part above them.
         (format!("{get};[librocksdb.so.7.8.3];[librocksdb.so.7.8.3];__memcmp_evex_movbe"), "find file"),
