@@ -100,9 +100,13 @@ fn what_the_cache_does_when_a_block_is_released_is_its_own() {
     assert_eq!(owners(&input), ["LRU", "LRU", "LRU", "other"]);
 }
 
-/// The rows of stacks whose weights are 1, 2, 3 ...
 fn owners(input: &str) -> Vec<String> {
-    let text = printed(&["categories", "--format", "stacks"], input.as_bytes());
+    rows_of("owner", input)
+}
+
+/// The rows of stacks whose weights are 1, 2, 3 ...
+fn rows_of(view: &str, input: &str) -> Vec<String> {
+    let text = printed(&["categories", "--view", view, "--format", "stacks"], input.as_bytes());
     let mut found: Vec<(usize, String)> = text
         .lines()
         .map(|line| line.split('\t').collect::<Vec<_>>())
@@ -130,6 +134,14 @@ fn leaves_of_11_belong_to_the_search_that_calls_them() {
     );
     let found = owners(&input);
     assert_eq!(found, ["IBI:Sk", "IBI:Sk", "IBI:Sk", "DBI:Sk", "memtable", "memtable", "memtable"]);
+    let fetch = "rocksdb:low;rocksdb::CompactionJob::Run;rocksdb::BlockFetcher::ReadBlockContents";
+    let input = format!(
+        "{fetch};rocksdb::DecompressSerializedBlock;rocksdb::DecompressBlockData 1\n\
+         {fetch};rocksdb::(anonymous namespace)::BuiltinDecompressorV2::DecompressBlock 2\n\
+         c;ioflame_client::worker::Worker::run 3\n\
+         c;ioflame_client::worker::Worker::run;rocksdb::DBImpl::Write 4\n"
+    );
+    assert_eq!(rows_of("writes", &input), ["compression", "compression", "client", "write path"]);
 }
 
 /// Of a Get, and not of a write, whose list it is too.
