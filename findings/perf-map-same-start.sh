@@ -38,7 +38,7 @@ gcc -O1 jit.c -o jit
 perf --version
 shown() {  # the name that perf prints for code with these entries of one start
     map=$(perf record -q -e cpu-clock:u -F 499 -o data ./jit "$@" 2>perf.log) || { cat perf.log >&2; exit 3; }
-    perf script -i data -F sym 2>/dev/null | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }'
+    perf script -i data -F ip,sym 2>/dev/null | sort | uniq -c | sort -rn | awk 'NR == 1 { print $3 }'
     rm -f "$map"
 }
 check "of one, two" "$(shown one two)" "one"

@@ -15,10 +15,15 @@ trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
 
 cat >deep.c <<'C'
-#include <string.h>
+#include <stddef.h>
 volatile unsigned long sum;
 __attribute__((noinline)) void leaf(void) { for (int i = 0; i < 200000000; i++) sum += i; }
-int main(void) { char big[300000]; memset(big, 1, sizeof big); leaf(); return big[sum % sizeof big] == 0; }
+int main(void) {
+    volatile char big[300000]; /* above the frame of leaf: deeper than a copy can be */
+    for (size_t i = 0; i < sizeof big; i++) big[i] = 1;
+    leaf();
+    return big[sum % sizeof big] == 0;
+}
 C
 gcc -O1 deep.c -o deep
 perf --version
