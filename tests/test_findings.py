@@ -9,7 +9,11 @@ _FINDINGS = Path(__file__).parents[1] / "findings"
 
 def test_each_script_can_start_and_is_listed():
     scripts = sorted(_FINDINGS.glob("*.sh"))
-    listed = [line.split("|")[1].strip() for line in (_FINDINGS / "README.md").read_text().splitlines() if line.startswith("| ")]
+    listed = [
+        line.split("|")[1].strip()
+        for line in (_FINDINGS / "README.md").read_text().splitlines()
+        if line.startswith("| ")
+    ]
     assert listed == ["script", *(script.stem for script in scripts)]
     for script in scripts:
         assert os.access(script, os.X_OK), script
