@@ -7,7 +7,7 @@ from pathlib import Path
 _FINDINGS = Path(__file__).parents[1] / "findings"
 
 
-def test_each_script_can_start_and_is_listed():
+def test_each_script_can_start_and_is_listed() -> None:
     scripts = sorted(_FINDINGS.glob("*.sh"))
     listed = [
         line.split("|")[1].strip()
