@@ -19,17 +19,19 @@ class PrintedCount:
 
     rate:    queries a second since the line before
     total:   queries since the beginning
-    seconds: since the beginning, by the client's own clock; used where a line came late, as of several at once
+    seconds: since the beginning or since any other moment (1970, midnight), by the client's own clock; used where a
+             line came late, as of several at once
 
     begun_ns: when the client began (CLOCK_MONOTONIC); None before the first line
     failed:   why it counts no more; "" as long as it does
     """
 
-    def __init__(self, what: str, pattern: re.Pattern[str]) -> None:
+    def __init__(self, what: str, pattern: re.Pattern[str], made_ns: int) -> None:
+        """made_ns: CLOCK_MONOTONIC, before the client was started"""
         self.count = Count(what, self._now)
         self.failed = ""
         self.begun_ns: int | None = None
-        self._pattern = pattern
+        self._pattern, self._made_ns = pattern, made_ns
         self.known = KnownCounts()
         self._seconds = 0.0
         self._lock = threading.Lock()
@@ -52,7 +54,8 @@ class PrintedCount:
         seconds = numbers.get("seconds")
         values = self.known.values
         if not values:
-            self.begun_ns = moment - int((seconds or 0.0) * 1e9)
+            # Seconds since any other moment would put its beginning before its start.
+            self.begun_ns = max(moment - int((seconds or 0.0) * 1e9), self._made_ns)
             self.known.add(moment, numbers.get("total", 0.0))
         else:
             before = values[-1]

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -63,9 +63,17 @@ class BpftraceRun:
     name:      of the script
     arguments: its positional parameters; `CONTROL` is replaced by the thread that opens and closes
     out:       where the result goes; what bpftrace prints and says goes beside it
+    processes: that the script is told of once its probes sit: those of now
     """
 
-    def __init__(self, children: Children, name: str, arguments: Sequence[str | int], out: Path) -> None:
+    def __init__(
+        self,
+        children: Children,
+        name: str,
+        arguments: Sequence[str | int],
+        out: Path,
+        processes: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
         if os.stat("/proc/self/ns/pid").st_ino != _FIRST_PID_NAMESPACE:  # noqa: PTH116 - inode of a namespace
             raise HostError(
                 "bpftrace sees the numbers that processes have on the host, and this is another pid namespace",
@@ -75,6 +83,7 @@ class BpftraceRun:
         self._name = f"bpftrace {name}"
         self._path = script(name)
         self._arguments = list(map(str, arguments))
+        self._processes = processes
         self._out = out.with_suffix(".bpftrace")
         self._log = out.with_suffix(".log")
         self._child: Child | None = None
@@ -97,6 +106,12 @@ class BpftraceRun:
                 )
             time.sleep(0.05)
         time.sleep(_SETTLE_SECONDS)
+        told: set[int] = set()
+        # A look may miss one whose sibling ends at that moment; what is forked by one that was told of is known.
+        while new := set(self._processes()) - told:
+            for pid in new:
+                _tell(pid)
+            told |= new
 
     def open(self) -> int:
         """CLOCK_MONOTONIC after it, ns."""
@@ -287,6 +302,13 @@ def _rename(name: str) -> None:
     before = comm.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
     comm.write_text(name, encoding="utf-8")
     comm.write_text(before, encoding="utf-8", errors="surrogateescape")
+
+
+def _tell(pid: int) -> None:
+    """A number, by its binary digits: a script of bpftrace 0.17 compares a name, and cannot take it apart."""
+    for digit in f"{pid:b}":
+        _rename(f"ioflame-{digit}")
+    _rename("ioflame-process")
 
 
 def _tracefs_prefix() -> list[str]:

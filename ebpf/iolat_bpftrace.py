@@ -18,7 +18,7 @@ from ebpf.bpftrace import (
     read_totals,
 )
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
-from ground.errors import HostError, UsageError
+from ground.errors import HostError
 from ground.results.histogram import Histogram
 from ground.results.io_latency import Device, IoKind, IoLatency, IoRow, IoSlice
 from ground.system.descendants import descendants
@@ -32,7 +32,6 @@ _HOW = (
     "series by whole seconds"
 )
 _OWNERS = {"0": "others", "1": "process"}
-_MOST_PIDS = 16
 _WHOLE = (0, 2**63 - 1)
 _SECOND = 1_000_000_000
 # Letters of rwbs (block/blk-core.c, blk_fill_rwbs), after the operation.
@@ -43,14 +42,16 @@ _OPERATIONS = {"R": "read", "W": "write", "D": "discard", "E": "write", "Z": "wr
 def bpftrace_io_latency(
     children: Children, pids: Sequence[int], with_children: bool, number: tuple[int, int], out: Path
 ) -> Observer:
-    """The observer `iolat` on bpftrace. HostError or UsageError for what the script cannot follow."""
+    """The observer `iolat` on bpftrace. HostError for what the script cannot follow."""
     device = device_of_number(*number)
-    every = descendants(pids) if with_children else list(pids)
-    _refuse(device, every)
+    if device.bio_based:
+        raise HostError(
+            f"{device.name} has no requests, and a bio's sector moves on its way, so bpftrace cannot follow it",
+            mend="EBPF=co-re   (it follows bios by their address)",
+        )
     first, end = partition_sectors(device) or _WHOLE
-    arguments: list[str | int] = [_disk_number(device), first, end, "CONTROL", int(with_children), *every]
-
-    run = BpftraceRun(children, "iolat", arguments, out)
+    arguments: list[str | int] = [_disk_number(device), first, end, "CONTROL", int(with_children)]
+    run = BpftraceRun(children, "iolat", arguments, out, lambda: descendants(pids) if with_children else pids)
 
     def result(opened: Edge[DiskCounts | None], closed: Edge[DiskCounts | None]) -> IoLatency:
         latency = decode(run.text, device, list(pids), with_children, (opened.ns, closed.ns))
@@ -58,18 +59,6 @@ def bpftrace_io_latency(
 
     what = "IO latency, a bpftrace script on the block layer's tracepoints"
     return ToolObserver("iolat", what, run, lambda: disk_counts(device), result, out)
-
-
-def _refuse(device: Device, pids: Sequence[int]) -> None:
-    if device.bio_based:
-        raise HostError(
-            f"{device.name} has no requests, and a bio's sector moves on its way, so bpftrace cannot follow it",
-            mend="EBPF=co-re   (it follows bios by their address)",
-        )
-    if len(pids) > _MOST_PIDS:
-        raise UsageError(
-            f"{len(pids)} processes; the bpftrace script takes {_MOST_PIDS}", mend="--children, or EBPF=co-re"
-        )
 
 
 def _disk_number(device: Device) -> int:

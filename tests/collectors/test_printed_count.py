@@ -15,7 +15,7 @@ TOTAL = re.compile(r"(?P<total>[\d,]+) operations")
 
 
 def test_a_rate_is_that_of_the_time_since_the_line_before() -> None:
-    count = PrintedCount("lines", RATE)
+    count = PrintedCount("lines", RATE, 0)
     with pytest.raises(MeasurementError, match="none yet"):
         count.count.read()
     count.seen("a header", 0)
@@ -31,19 +31,27 @@ def test_a_rate_is_that_of_the_time_since_the_line_before() -> None:
 
 
 def test_lines_that_came_at_once_are_told_apart_by_the_clients_clock() -> None:
-    count = PrintedCount("lines", RATE)
+    count = PrintedCount("lines", RATE, 0)
     for seconds, moment in ((1, 1), (2, 4), (3, 4), (4, 4), (5, 5)):
         count.seen(f"at {seconds}.0: 100 a second", moment * SECOND)
     assert count.at(5 * SECOND) == pytest.approx(400)
     # A tenth that was rounded is no late line: our own clock is finer.
-    finer = PrintedCount("lines", RATE)
+    finer = PrintedCount("lines", RATE, 0)
     finer.seen("at 1.0: 100 a second", SECOND)
     finer.seen("at 2.1: 100 a second", SECOND + 1_040_000_000)
     assert finer.at(SECOND + 1_040_000_000) == pytest.approx(104)
 
 
+def test_seconds_since_another_moment_than_its_beginning_say_no_more_than_how_long_it_was_between_two_lines() -> None:
+    """pgbench --progress-timestamp: its seconds are those since 1970."""
+    count = PrintedCount("lines", RATE, 7 * SECOND)
+    for seconds, moment in ((1700000000.1, 8), (1700000001.1, 11), (1700000002.1, 11), (1700000003.1, 11)):
+        count.seen(f"at {seconds}: 100 a second", moment * SECOND)
+    assert count.begun_ns == 7 * SECOND and count.at(11 * SECOND) == pytest.approx(300)
+
+
 def test_a_total_is_taken_as_it_is() -> None:
-    count = PrintedCount("lines", TOTAL)
+    count = PrintedCount("lines", TOTAL, 0)
     count.seen("1,000 operations", SECOND)
     count.seen("5,000 operations", 3 * SECOND)
     assert count.at(2 * SECOND) == pytest.approx(3000) and count.count.read() == 5000
@@ -62,7 +70,7 @@ def test_a_total_is_taken_as_it_is() -> None:
     ],
 )
 def test_what_is_no_count_ends_it(pattern: re.Pattern[str], lines: list[str], says: str) -> None:
-    count = PrintedCount("lines", pattern)
+    count = PrintedCount("lines", pattern, 0)
     for number, line in enumerate(lines):
         count.seen(line, number * SECOND)
     assert says in count.failed

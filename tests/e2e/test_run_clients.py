@@ -43,6 +43,7 @@ def test_pgbench_has_us_a_transaction_and_its_server_is_watched_where_it_is_name
     with serving_postgresql(tmp_path_factory) as (pid, _, pgbench):
         command = [*pgbench[:-3], "-c", "2", "-T", "20", "postgres"]
         done = watched(tmp_path / "client", *command, *logging_to(tmp_path))
+        command.insert(-1, "--progress-timestamp")
         served = watched(tmp_path / "server", *command, options=(f"--server={pid}",)).record
         assert Path(f"/proc/{pid}").exists(), "the server lives on"
     record = done.record
@@ -54,6 +55,7 @@ def test_pgbench_has_us_a_transaction_and_its_server_is_watched_where_it_is_name
     figures_of_transactions(figure, record.windows, ends_of_transactions(tmp_path))
     assert record.metrics["rx.lat"] == pytest.approx(2 * 1e6 / record.metrics["qps"], rel=1e-6), "of two connections"
     assert served.engine == "postgresql" and served.target is not None and pid in served.target.pids
+    assert served.metrics["qps"], "seconds since 1970"
     assert "client backends" in served.target.groups
 
 

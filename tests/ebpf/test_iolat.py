@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
-import functools
 import os
 import stat
 import struct
@@ -17,6 +16,7 @@ import pytest
 from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import IoLatency, read_io_latency
+from ground.system.descendants import descendants
 from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
@@ -250,10 +250,7 @@ def test_requests_merged_into_one_are_one(loop: Disk, tmp_path: Path) -> None:
 def test_bpftrace_counts_no_request_that_it_saw_in_part(loop: Disk, tmp_path: Path, jobs: int) -> None:
     """Four readers of one block: a request starts on a CPU while the end of the last is traced on another."""
     options = ("--rw=randread", f"--numjobs={jobs}", "--bs=4k", "--size=4k", f"--io_size={_MANY * 4}k")
-    # The script takes 16 processes, and we may have more, of other tests: fio is the child of a shell.
-    with subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
-        load = functools.partial(run_fio, loop, *options, shell=shell)
-        fio, latency = traced(loop, tmp_path, load, "bpftrace", shell.pid)
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options), "bpftrace")
     assert fio.reads == jobs * _MANY
     assert [(row.operation, row.owner) for row in latency.rows] == [("read", "process")]
     assert {kind.bytes for kind in latency.kinds} == {4096}
@@ -266,6 +263,30 @@ def test_bpftrace_counts_no_request_that_it_saw_in_part(loop: Disk, tmp_path: Pa
     if read.queue.count == read.total.count:
         assert read.queue.sum_ns + read.device.sum_ns == read.total.sum_ns
     assert sum(n for piece in latency.slices for _, _, n in piece.process) == read.total.count
+
+
+@pytest.mark.needs("bpftrace")
+def test_bpftrace_knows_children_that_came_while_it_attached_however_many(loop: Disk, tmp_path: Path) -> None:
+    out = tmp_path / "iolat.json"
+    shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with shell, Children() as ours:
+
+        def ordered(line: str, processes: int) -> None:
+            assert shell.stdin is not None
+            shell.stdin.write(f"{line}\n")
+            shell.stdin.flush()
+            until(lambda: len(descendants([shell.pid])) == processes, shell)
+
+        ordered('for one in $(seq 17); do sleep 600 & all="$all $!"; done; read go; sh; kill $all', 1 + 17)
+        request = IoLatencyRequest([shell.pid], loop.number, children=True, backend="bpftrace")
+        observer = io_latency_observer(request, ours, out)
+        ordered("go", 1 + 17 + 1)  # the last is a shell, which reads the next line
+        with attached(observer, Reporter(quiet=True)):
+            observer.open()
+            fio = run_fio(loop, "--rw=randread", "--bs=4k", f"--number_ios={_FEW}", shell=shell)
+            observer.close()
+    latency = read_io_latency(out)
+    assert fio.reads == _FEW and {row.owner for row in latency.rows} == {"process"}
 
 
 @pytest.mark.needs("biolatency")

@@ -153,7 +153,7 @@ class PrintedLines:
         self.seconds, self.queries_at_once = client.seconds(words), client.queries_at_once(words)
         self._descriptor = _DESCRIPTORS[client.stream]
         self._program, self._client = program, client
-        self.count = PrintedCount(f"the lines that {program} prints", client.pattern)
+        self.count = PrintedCount(f"the lines that {program} prints", client.pattern, time.monotonic_ns())
         passed_to = (to or {}).get(self._descriptor, self._descriptor)
         self._stream = PassedStream(passed_to, self.count.seen)
         self.instead: Mapping[int, int] = {self._descriptor: self._stream.given}
