@@ -12,8 +12,8 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collectors.stack_pages import touch_stacks
@@ -31,7 +31,9 @@ _ACK_SECONDS = 20.0
 # After its last sample perf reads its whole file again, at some 100 MB a second: minutes for many gigabytes. One that
 # hangs is ended sooner, by QUIET_SECONDS.
 _WRITE_SECONDS = 600.0
-DWARF_DUMP_BYTES = 16384
+# Of a stack, where nothing else is asked for; and as many as perf can: the length of a record has 16 bits.
+COPIED_BYTES = 16384
+MOST_COPIED_BYTES = 65_528
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class Plan:
 
     event:     what is asked of perf
     scope:     `process` (perf -p) or `system` (perf -a, folded for the pid alone)
-    callgraph: `fp` or `dwarf`
+    callgraph: `fp`, or `dwarf`, or `dwarf,BYTES` for copies of another length than `COPIED_BYTES`
     beside:    other events of its group, read with each of its samples
+    trials:    call graphs that were tried, and the share of what ran that each left incomplete or lost
     """
 
     event: str
@@ -50,6 +53,7 @@ class Plan:
     callgraph: str
     why: tuple[str, ...]
     beside: tuple[str, ...] = ()
+    trials: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def asked(self) -> str:
@@ -203,7 +207,8 @@ def record_argv(plan: Plan, pids: Sequence[int], out: Path) -> list[str]:
     Threads and children that a process begins later are recorded too: perf's events are inherited. `-N`: the user's
     build-id cache is left alone.
     """
-    graph = ["--call-graph", f"dwarf,{DWARF_DUMP_BYTES}"] if plan.callgraph == "dwarf" else ["-g"]
+    copied = copied_bytes(plan.callgraph)
+    graph = ["--call-graph", f"dwarf,{copied}"] if copied else ["-g"]
     scope = ["-a"] if plan.scope == "system" else ["-p", ",".join(map(str, pids))]
     # The clock of the windows: what a second of the profile holds can be held against the counters of that second.
     how = ["-k", "CLOCK_MONOTONIC", "-e", plan.asked, "-F", str(plan.frequency)]
@@ -212,11 +217,17 @@ def record_argv(plan: Plan, pids: Sequence[int], out: Path) -> list[str]:
     return [perf_binary(), "record", "-N", *how, *graph, *scope, "-o", str(out)]
 
 
-def with_dwarf(plan: Plan, reason: str) -> Plan:
+def copied_bytes(callgraph: str) -> int:
+    """Of each stack, by a plan's call graph; 0 with frame pointers."""
+    how, _, copied = callgraph.partition(",")
+    return int(copied or COPIED_BYTES) if how == "dwarf" else 0
+
+
+def with_dwarf(plan: Plan, reason: str, callgraph: str = "dwarf") -> Plan:
     """The same plan with DWARF unwinding, `reason` added to its why."""
     small = (os.cpu_count() or 1) <= _MAX_CPUS_SYSTEM_WIDE["dwarf"]
     scope = plan.scope if small else "process"
-    return replace(plan, callgraph="dwarf", scope=scope, why=(*plan.why, reason))
+    return replace(plan, callgraph=callgraph, scope=scope, why=(*plan.why, reason))
 
 
 def record_for(
@@ -242,16 +253,16 @@ class Recording:
         self.what = f"perf record, {plan.asked} at {plan.frequency} Hz, {plan.callgraph} call graphs"
         self._children, self._name = children, name
         self._argv = record_argv(plan, pids, out)
-        self._copied = list(pids) if plan.callgraph == "dwarf" else []
+        self._pids, self._copied = pids, copied_bytes(plan.callgraph)
         self._log = log
         self._child: Child | None = None
 
     def attach(self) -> None:
         """Starts perf; it samples nothing yet."""
-        for pid in self._copied:
+        for pid in self._pids if self._copied else ():
             # Where this is not permitted, stackfold reports how much of the weight was cut.
             with contextlib.suppress(OSError):
-                touch_stacks(pid, DWARF_DUMP_BYTES)
+                touch_stacks(pid, self._copied)
         command_read, self._command = os.pipe()
         self._ack, ack_write = os.pipe()
         argv = [*self._argv, "-D", "-1", "--control", f"fd:{command_read},{ack_write}"]

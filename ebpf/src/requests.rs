@@ -147,7 +147,12 @@ pub fn run(options: &RequestsOptions) -> Result<(), Failure> {
     }
     let mut skeleton = needs::load("requests", open, skeleton::OBJECT)?;
     skeleton.attach().or_refused()?;
-    options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, &processes)?;
+    let enter = |started: &[(u32, u64)]| {
+        options.targets.enter(&skeleton.maps.targets, &skeleton.maps.target_groups, started)
+    };
+    enter(&processes)?;
+    // Children that came while we attached.
+    enter(&options.targets.still_running(&processes))?;
     measure(options, &device, &flags, direct, &mut skeleton)
 }
 

@@ -14,10 +14,12 @@ use crate::events::{EventTotals, Events};
 use crate::intern::IntMap;
 use crate::profile::Profile;
 use crate::slices::Slices;
-use crate::stats::Stats;
+use crate::stats::{CutAt, Stats};
 use crate::weights::SampleWeight;
 use commands::LastComm;
 use filters::no_time;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 pub use crate::weights::{ChainSamples, SampleHead};
 pub use frames::{FrameRef, RawFrame};
@@ -26,6 +28,8 @@ pub use crate::options::{Label, Options, StackDetail, Weight, Window};
 
 /// The kernel cuts call chains at this many frames by default (`perf_event_max_stack`), and perf script copied stacks.
 const TEXT_CHAIN_LIMIT: usize = 127;
+/// Of the frames in which chains are cut.
+const SHOWN_CUTS: usize = 8;
 
 #[derive(Default)]
 pub struct Collector {
@@ -44,6 +48,8 @@ pub struct Collector {
     last_comms: [Option<LastComm>; 8],
     /// The numbers of commands without their origins.
     plain_comms: IntMap<u64, u32>,
+    /// Weight of incomplete chains by their outermost frame with a name.
+    cut_at: IntMap<u64, u128>,
     scratch: Vec<u32>,
     /// Of which the profile may take a part.
     budget: Budget,
@@ -74,6 +80,7 @@ impl Collector {
             // Refused at the end; until then only the totals are worth memory.
             self.profile = Profile::default();
             self.slices = Slices::default();
+            self.cut_at.clear();
             self.last_comms = Default::default();
             self.plain_comms.clear();
         }
@@ -124,6 +131,9 @@ impl Collector {
         if !frames::is_complete(leaf_first) {
             self.stats.incomplete_samples += tally.samples;
             self.stats.incomplete_weight += tally.weight;
+            if let Some(named) = leaf_first.iter().rfind(|frame| !frame.is_unknown()) {
+                *self.cut_at.entry(named.number.into()).or_default() += tally.weight;
+            }
         }
         // Without a frame the leaf is not known either.
         if leaf_first.first().is_none_or(|leaf| leaf.is_unknown()) {
@@ -207,6 +217,10 @@ impl Collector {
     pub fn absorb(&mut self, other: Self) {
         let stacks = self.profile.absorb(&other.profile);
         self.slices.absorb(&other.slices, &stacks);
+        for (frame, weight) in other.cut_at {
+            let number = self.profile.intern(other.profile.frame(frame as u32));
+            *self.cut_at.entry(number.into()).or_default() += weight;
+        }
         self.stats.absorb(other.stats);
         self.events.absorb(other.events);
         self.filtered.absorb(other.filtered);
@@ -217,6 +231,17 @@ impl Collector {
     /// Whether there are more different stacks than there is memory for.
     pub fn is_full(&self) -> bool {
         self.profile.size() > self.budget.whole() / 4
+    }
+
+    fn heaviest_cuts(&self) -> Vec<CutAt> {
+        let mut by_name: BTreeMap<&[u8], u128> = BTreeMap::new();
+        for (&frame, weight) in &self.cut_at {
+            *by_name.entry(self.profile.name(frame as u32)).or_default() += weight;
+        }
+        let mut cuts: Vec<_> = by_name.into_iter().collect();
+        cuts.sort_by_key(|&(_, weight)| Reverse(weight));
+        let named = |(name, weight)| CutAt { frame: String::from_utf8_lossy(name).into_owned(), weight };
+        cuts.into_iter().take(SHOWN_CUTS).map(named).collect()
     }
 
     /// Everything folded so far, unless the request was ambiguous.
@@ -230,6 +255,7 @@ impl Collector {
         }
         self.stats.refuse_overflow()?;
         self.stats.unmatched_filters = self.unmatched();
+        self.stats.cut_at = self.heaviest_cuts();
         let wanted = self.options.event.as_deref();
         let (event, other) = self.events.choose(wanted)?;
         self.stats.filter(self.filtered.take(event.as_ref()));

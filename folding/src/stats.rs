@@ -44,6 +44,13 @@ impl CutCopies {
     }
 }
 
+/// A frame in which incomplete chains end, and what these weigh.
+#[derive(Clone, Debug, Serialize)]
+pub struct CutAt {
+    pub frame: String,
+    pub weight: u128,
+}
+
 /// The statistics file (`--stats`), field by field.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Stats {
@@ -65,6 +72,8 @@ pub struct Stats {
     /// Samples whose chain did not reach the start of its thread.
     pub incomplete_samples: u64,
     pub incomplete_weight: u128,
+    /// The frames in which most of these end: the outermost of each that has a name.
+    pub cut_at: Vec<CutAt>,
     /// Weight whose leaf frame has no symbol.
     pub unresolved_weight: u128,
     pub cut_copies: CutCopies,

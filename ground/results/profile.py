@@ -40,6 +40,14 @@ class CutCopies:
 
 
 @dataclass(frozen=True)
+class CutAt:
+    """A function in which incomplete stacks end: the outermost one with a name. The heaviest are listed."""
+
+    frame: str
+    weight: Count
+
+
+@dataclass(frozen=True)
 class OtherEvent:
     """An event of the recording that was not folded; one without a sample is none."""
 
@@ -52,6 +60,7 @@ class FoldStats:
     """What was folded: weights are sums of periods in `unit`, samples are counts; no event in an empty recording.
 
     truncated_input: why the input counts as cut short, None for a whole one
+    lost_samples, filtered_samples: of the whole recording, by perf's own count, and those of other processes
     """
 
     event: str | None
@@ -68,6 +77,13 @@ class FoldStats:
     largest_sample_weight: Count
     truncated_input: str | None = None
     other_events: list[OtherEvent] = field(default_factory=list)
+    lost_samples: Count = 0
+    filtered_samples: Count = 0
+    cut_at: list[CutAt] = field(default_factory=list)
+
+    def chains_end(self, most: int) -> str:
+        """The functions in which incomplete stacks end, with their share of all weight; "" where none is known."""
+        return ", ".join(f"{one.frame} ({one.weight / self.weight:.1%})" for one in self.cut_at[:most])
 
 
 @dataclass(frozen=True)

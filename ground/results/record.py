@@ -189,11 +189,13 @@ class ProfileFacts:
     event, unit:      the event in the file (`cpu-clock`) and what its period counts (`ns`)
     frequency:        samples a second and CPU, asked for
     scope:            `process` (perf -p) or `system` (perf -a, folded for the pid alone)
-    callgraph:        `fp` or `dwarf`
+    callgraph:        `fp`, or `dwarf`, or `dwarf,BYTES` with copies of another length than usual
+    trials:           call graphs that were tried, and the share of what ran that each left incomplete or lost
     samples, weight:  of the workload's process, after folding
     report_weight:    the same from `perf report`; equal to `weight`, or a check says so
     lost_samples:     by perf's own count, in the whole recording
     incomplete_weight: weight of stacks that do not reach a thread's start
+    chains_end:       the functions that most of these end in, with their share of all weight
     cut_by_size_weight, cut_by_page_weight: weight of copied stacks (`dwarf`) that are longer than their copy, and of
                       those whose copy ended at a page that was not in memory
     coverage:         weight / CPU time by the scheduler (of the event's mode) in the same window; None unless in ns
@@ -219,6 +221,8 @@ class ProfileFacts:
     coverage: Amount | None = None
     ghz: Amount | None = None
     beside: list[str] = field(default_factory=list)
+    trials: dict[str, Amount] = field(default_factory=dict)
+    chains_end: str = ""
 
     @property
     def mode(self) -> str:

@@ -166,5 +166,5 @@ def _matches(patterns: Iterable[str], name: str) -> bool:
 
 
 def _forget_notes(statistics: dict[str, Any]) -> None:
-    """They name files, and lines that could not be read."""
-    statistics.update(notes=[], dropped_first=[])
+    """They name files, functions, and lines that could not be read."""
+    statistics.update(notes=[], dropped_first=[], cut_at=[])

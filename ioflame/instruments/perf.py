@@ -12,8 +12,9 @@ from ioflame.instruments.instrument import Instrument, ObserverContext
 def _observer(context: ObserverContext) -> Observer:
     plan, run = context.plan, context.run
     run.record.profile = ProfileFacts(
-        plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why), beside=list(plan.beside)
-    )
+        plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why), beside=list(plan.beside),
+        trials=dict(plan.trials),
+    )  # fmt: skip
     return Recording(context.children, plan, context.pids, run.path(Files.PERF_DATA), run.path("perf.log"))
 
 

@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from collectors.counters import Roles, device_of
-from collectors.perf import Plan, record_for, with_dwarf
+from collectors.perf import Plan, record_for
 from collectors.queries import QueryReport, QueryReportWithWriter
 from collectors.schedule import Schedule
 from folding.stackfold import fold
 from ground.errors import IoflameError, MeasurementError
 from ground.results.files import Files
+from ground.results.profile import FoldStats
 from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
 from ground.results.roles import READER, WRITER, roles_of_threads
 from ground.results.run import Run
@@ -30,6 +31,7 @@ from ground.system.process import Children, captures
 from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import ObserverContext
+from ioflame.measure.call_graphs import TRIAL_SECONDS, choose_call_graph
 from ioflame.measure.job import Job, describe_database, describe_tree
 from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.measure.recorded import commands_of, recorded
@@ -41,9 +43,8 @@ from workloads.artifact import loaded_libraries
 from workloads.database import Database
 from workloads.engine import Tree
 
-_TRIAL_SECONDS = 1.0
-# More than this share of weight in stacks that do not reach a thread's start, and frame pointers are not good enough.
-_INCOMPLETE_LIMIT = 0.10
+# A trial of a second with its folding, where others want the CPUs too.
+_TRIAL_TAKES_SECONDS = 8.0
 
 
 def database_of(job: Job) -> Database:
@@ -247,7 +248,7 @@ class Workload:
 
         def trial() -> None:
             if "perf" in job.collect and job.options.callgraph == "auto":
-                self._plan = self._choose_callgraph()
+                self._plan = choose_call_graph(self._plan, self._tried, self._is_time)
 
         # A cache larger than the data is never filled twice over: only the rate of queries can tell.
         to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
@@ -325,20 +326,22 @@ class Workload:
         record.report_start_ns = self._queries.started_ns
         self.run.save_windows(self.schedule.windows(), self.schedule.series())
 
-    def _choose_callgraph(self) -> Plan:
-        """Frame pointers where a trial shows that they reach the thread's start, DWARF otherwise."""
-        plan, pid, trial = self._plan, self.run.record.pid, self.run.path("trial")
-        trial.mkdir()
-        recording = trial / Files.PERF_DATA
-        record_for(self._children, replace(plan, beside=()), pid, recording, _TRIAL_SECONDS, self._reporter)
-        stats = fold(recording, trial, [pid]).statistics
-        share = stats.incomplete_weight / stats.weight if stats.weight else 0.0
-        seen = (
-            f"a trial of {_TRIAL_SECONDS:.0f} s left {share:.1%} of the weight in incomplete stacks with frame pointers"
-        )
-        if share > _INCOMPLETE_LIMIT:
-            return with_dwarf(plan, f"{seen}: DWARF unwinding instead")
-        return replace(plan, why=(*plan.why, seen))
+    def _is_time(self) -> bool:
+        """For another trial, which takes some seconds: what the client's end then takes are rounds."""
+        job = self.job
+        alone = [name for name in job.watching if name not in job.in_turns]
+        least = job.rounds.lasting(job.in_turns, 1) + job.seconds_of_windows(alone)
+        return job.engine.by_our_client or self.schedule.seconds_left - least > _TRIAL_TAKES_SECONDS
+
+    def _tried(self, plan: Plan) -> FoldStats:
+        """What a trial recorded; the recording itself is not kept: copied stacks are 60 MB a second."""
+        place, pid = self.run.path("trial") / plan.callgraph, self.run.record.pid
+        place.mkdir(parents=True)
+        recording = place / Files.PERF_DATA
+        record_for(self._children, replace(plan, beside=()), pid, recording, TRIAL_SECONDS, self._reporter)
+        stats = fold(recording, place, [pid]).statistics
+        recording.unlink()
+        return stats
 
 
 def _query_report(job: Job, report: Path, log: Path) -> QueryReport:

@@ -77,8 +77,9 @@ def with_callgraph(job: Job, callgraph: str) -> Job:
     """
     if not callgraph or job.options.callgraph != "auto":
         return job
-    plan = with_dwarf(job.plan, "DWARF unwinding as in the first profile") if callgraph == "dwarf" else job.plan
-    return replace(job, options=replace(job.options, callgraph=callgraph), plan=plan)
+    how = callgraph.partition(",")[0]
+    plan = job.plan if how == "fp" else with_dwarf(job.plan, "DWARF unwinding as in the first profile", callgraph)
+    return replace(job, options=replace(job.options, callgraph=how), plan=plan)
 
 
 class Timed(Protocol):

@@ -194,6 +194,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     facts.event, facts.unit = stats.event or facts.event, stats.unit
     facts.samples, facts.weight = stats.samples, stats.weight
     facts.incomplete_weight, facts.unresolved_weight = stats.incomplete_weight, stats.unresolved_weight
+    facts.chains_end = stats.chains_end(3)
     facts.cut_by_size_weight, facts.cut_by_page_weight = stats.cut_copies.by_size, stats.cut_copies.by_page
     facts.largest_sample_weight = stats.largest_sample_weight
     if folded.check is None:

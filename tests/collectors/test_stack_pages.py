@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.perf import DWARF_DUMP_BYTES, Plan, Recording
+from collectors.perf import COPIED_BYTES, Plan, Recording
 from collectors.stack_pages import touch_stacks
 from folding.stackfold import fold, stackfold_binary
 from ground.results.profile import FoldStats
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 
 def perf_record(pid: int, data: Path) -> None:
-    graph = ["-e", "cpu-clock", "-F", "999", "--call-graph", f"dwarf,{DWARF_DUMP_BYTES}"]
+    graph = ["-e", "cpu-clock", "-F", "999", "--call-graph", f"dwarf,{COPIED_BYTES}"]
     command = ["perf", "record", "-q", "-N", *graph, "-p", str(pid), "-o", str(data)]
     # The command starts once events are on.
     command += ["--", "sh", "-c", "echo started; read end"]
@@ -36,7 +36,7 @@ def perf_record(pid: int, data: Path) -> None:
 
 def by_touching(pid: int, _: Path) -> None:
     # The main thread sleeps; of one that gets no CPU to go to sleep on it is not known where its stack is.
-    until(lambda: touch_stacks(pid, DWARF_DUMP_BYTES) == 3)
+    until(lambda: touch_stacks(pid, COPIED_BYTES) == 3)
 
 
 def by_the_command_that_stackfold_advises(pid: int, data: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_page_never_written_to_cuts_copies_until_it_was_read(
         return stats
 
     cut = recorded()
-    assert cut.cut_copies.by_page > 0.99 * cut.weight and cut.cut_copies.bytes == DWARF_DUMP_BYTES
+    assert cut.cut_copies.by_page > 0.99 * cut.weight and cut.cut_copies.bytes == COPIED_BYTES
     assert cut.incomplete_weight > 0.99 * cut.weight
     mend(pid, tmp_path / "perf.data")
     whole = recorded()

@@ -106,10 +106,15 @@ def _coverage_check(coverage: float) -> Check:
 
 def _incomplete_check(profile: ProfileFacts) -> Check:
     means, mend = "their weight may fall into the wrong category", Setting.CALLGRAPH.to("dwarf")
-    if profile.callgraph == "dwarf":
+    if profile.callgraph == "fp":
+        if any(tried != "fp" for tried in profile.trials):
+            mend = "a build with -fno-omit-frame-pointer"
+    else:
         size, page = (cut / profile.weight for cut in (profile.cut_by_size_weight, profile.cut_by_page_weight))
         means += f"; {size:.1%} are longer than their copy, {page:.1%} were copied up to a page not in memory"
         mend = f"{Setting.CALLGRAPH.to('fp')} and a build with -fno-omit-frame-pointer"
+    if profile.chains_end:
+        means += f"; they end in {profile.chains_end}"
     share = profile.incomplete_weight / profile.weight
     return _bounded("incomplete stacks", share, _INCOMPLETE, None, means, mend)
 

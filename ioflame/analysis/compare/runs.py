@@ -37,7 +37,7 @@ def comparability(records: Sequence[RunRecord], folded_alike: bool | None = None
         "event": [one.event for one in profiles],
         "unit": [one.unit for one in profiles],
         "scope": [one.scope for one in profiles],
-        "call graphs": [one.callgraph for one in profiles],
+        "call graphs": [one.callgraph.partition(",")[0] for one in profiles],
     }
     told = tuple(_apart(name, values) for name, values in measured.items() if len(set(values)) > 1)
     hosts = tuple(

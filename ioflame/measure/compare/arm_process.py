@@ -66,8 +66,8 @@ class ArmProcess(Workload):
         return self._plan.callgraph
 
     def record_stacks_by(self, callgraph: str) -> None:
-        if callgraph == "dwarf" != self._plan.callgraph:
-            self._plan = with_dwarf(self._plan, "as all of the comparison")
+        if callgraph != self._plan.callgraph:
+            self._plan = with_dwarf(self._plan, "as all of the comparison", callgraph)
 
     def hold_on(self, cpus: Sequence[int]) -> None:
         """Holds all its threads on these CPUs from now on."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from collectors.perf import copied_bytes
 from ground.errors import IoflameError
 from ground.results.comparison import Block, BlockWindow, ComparisonRun, Plan, Process, Session
 from ground.results.run import Run
@@ -124,9 +125,7 @@ class SessionRun:
         if process.arm.twin_of or not plan.collect:
             return
         # All stacks of a comparison are made in one way: that which the arm needs whose frame pointers are least good.
-        self.setup.callgraph = self.setup.callgraph or next(
-            (one.callgraph for one in self.started if one.callgraph == "dwarf"), process.callgraph
-        )
+        self.setup.callgraph = self.setup.callgraph or max((one.callgraph for one in self.started), key=copied_bytes)
         process.record_stacks_by(self.setup.callgraph)
         what = f"session {self.session.number}: profile {process.arm.name}: {', '.join(plan.collect)}"
         with self._named(process.arm.name), self.setup.reporter.stage(what, len(plan.collect) * plan.profile_seconds):
