@@ -55,6 +55,8 @@ _CACHE_TO_DATA = 1.5
 _SLACK_SECONDS = 4
 _OBSERVER_SLACK_SECONDS = 6
 _TURNS_SLACK_SECONDS = 0.5
+# Two further trials of perf's. Where it takes turns, fewer rounds follow instead.
+_TRIALS_SECONDS = 8
 # What is planned for a warm-up where rounds follow, of its bound and at least s: where it is longer there are fewer
 # rounds.
 _USUAL_WARM_UP, _SHORTEST_WARM_UP = 0.4, 6.0
@@ -144,6 +146,8 @@ class Planned:
         bound = self.scale.warmup
         warm_up = min(max(_USUAL_WARM_UP * bound, _SHORTEST_WARM_UP), bound) if turns else bound
         lasting = warm_up + turns + self.seconds_of_windows(alone) + REPORT_LAG_SECONDS
+        if "perf" in alone and self.options.callgraph == "auto":
+            lasting += _TRIALS_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS
         return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
 

@@ -43,8 +43,8 @@ from workloads.artifact import loaded_libraries
 from workloads.database import Database
 from workloads.engine import Tree
 
-# A trial of a second with its folding, where others want the CPUs too.
-_TRIAL_TAKES_SECONDS = 8.0
+# A trial of a second with its folding.
+_TRIAL_TAKES_SECONDS = 3.0
 
 
 def database_of(job: Job) -> Database:
@@ -327,7 +327,7 @@ class Workload:
         self.run.save_windows(self.schedule.windows(), self.schedule.series())
 
     def _is_time(self) -> bool:
-        """For another trial, which takes some seconds: what the client's end then takes are rounds."""
+        """For another trial: a round at least has to follow, or the windows."""
         job = self.job
         alone = [name for name in job.watching if name not in job.in_turns]
         least = job.rounds.lasting(job.in_turns, 1) + job.seconds_of_windows(alone)
