@@ -7,6 +7,7 @@ use crate::collector::{Collector, Options};
 use crate::error::Error;
 use crate::events;
 use crate::input::PerfData;
+use crate::input::packed::is_packed;
 use crate::profile::Profile;
 use crate::regular;
 use crate::symbols;
@@ -16,7 +17,11 @@ use account::{Account, NAMELESS};
 pub use perf_report::PerfReport;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
 use std::path::Path;
+
+/// Bytes that tell whether a file is packed.
+const HEAD: u64 = 8;
 
 /// A symbol whose self weight differs.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -101,13 +106,21 @@ pub fn beside_perf<T>(
     fold: impl FnOnce() -> T,
 ) -> Result<(T, Result<PerfReport, Error>), Error> {
     // Both sides read it, so that a pipe would give each a part.
-    regular::open(recording).map_err(|error| {
+    let no_file = |error: io::Error| {
         Error::usage(format!(
             "cannot read {}: {error}; a recording is read twice here, by stackfold and by perf report, so it has to \
              be a file",
             recording.display()
         ))
-    })?;
+    };
+    let mut head = Vec::new();
+    regular::open(recording).map_err(no_file)?.take(HEAD).read_to_end(&mut head).map_err(no_file)?;
+    if is_packed(&head) {
+        return Err(Error::usage(format!(
+            "{} is packed, and perf report reads no packed file: unpack it first (gunzip, unxz, unzstd)",
+            recording.display()
+        )));
+    }
     let (folded, mut reported) =
         threads::beside("perf", [|| perf_report::ask(recording, only_pids, detail)], |_| fold());
     Ok((folded, reported.remove(0)))

@@ -24,4 +24,5 @@ mod pprof;
 mod profile;
 mod properties;
 mod published;
+mod texts;
 mod variants;

@@ -4,7 +4,7 @@ use crate::common::recording::*;
 use crate::common::{Files, fold_recording, no_symbols, told, written};
 use stackfold::collector::{Collector, Label, Options, StackDetail, Weight};
 use stackfold::error::Error;
-use stackfold::input::Source;
+use stackfold::input::{Source, Unpacker};
 use stackfold::pprof::{Pprof, write_pprof};
 use stackfold::stats::Stats;
 use std::io::Cursor;
@@ -93,7 +93,8 @@ fn pprof_tells_the_same_of_stacks_by_place_and_by_name() {
             let mut pprof = Vec::new();
             write_pprof(&profile, &stats, 1, &mut pprof).expect("memory");
             let mut collector = Collector::new(Options { label: Label::Tid, ..plain.clone() });
-            Pprof.read(&mut &pprof[..], &mut collector).expect("a pprof");
+            let mut unpacked = Unpacker::new(pprof, std::io::empty()).expect("gzip");
+            Pprof.read(&mut unpacked, &mut collector).expect("a pprof");
             crate::common::text(&written(&collector.finish().expect("one event").0))
         };
         let by_place = read_back(StackDetail::Sites);

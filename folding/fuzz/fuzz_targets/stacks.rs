@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stackfold::collector::{Collector, Options, StackDetail};
-use stackfold::input::{Callgrind, Folded, Source};
+use stackfold::input::{Callgrind, Folded, Source, Unpacker};
 use stackfold::profile::write_folded;
 use stackfold::pprof::{Pprof, write_pprof};
 use stackfold::profile::Profile;
@@ -51,7 +51,10 @@ fuzz_target!(|data: &[u8]| {
     }
     let plain = Options { detail: StackDetail::Addresses, ..Options::default() };
     let again = |pprof: &[u8]| {
-        let (back, _) = read(&mut Pprof, pprof, &plain).expect("our own pprof");
+        let mut unpacked = Vec::new();
+        let mut unpacker = Unpacker::new(pprof.to_vec(), std::io::empty()).expect("gzip");
+        std::io::Read::read_to_end(&mut unpacker, &mut unpacked).expect("gzip");
+        let (back, _) = read(&mut Pprof, &unpacked, &plain).expect("our own pprof");
         assert_eq!(back.total().weight, profile.total().weight);
         let mut again = Vec::new();
         write_pprof(&back, &stats, 1, &mut again).expect("it was written before");

@@ -1,7 +1,7 @@
 //! `stackfold categories`
 
 use super::overwrite::refuse_overwriting;
-use super::{input, open_input, output, write_output, write_text};
+use super::{input, output, write_output, write_text};
 use crate::categories::report::{ReportContext, classifications};
 use crate::categories::{CategoryReport, Rules, table};
 use crate::collector::Options;
@@ -35,7 +35,7 @@ enum CategoriesFormat {
 
 #[derive(clap::Args)]
 pub struct CategoriesArgs {
-    /// Folded text or pprof; - is standard input
+    /// Folded text or pprof, packed or not; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
     /// Rules: a built-in name or a path
@@ -78,7 +78,7 @@ pub fn run(args: &CategoriesArgs) -> Result<u8, Error> {
     let options = Options { kernel: true, ..Options::default() };
     let (mut profile, stats) = input::read_stacks(&args.input, &options)?.finish()?;
     if let Some(path) = &args.counts {
-        folded::add_counts(&mut open_input(path)?, &mut profile)?;
+        folded::add_counts(&mut input::open(path)?, &mut profile)?;
     }
     if profile.stacks() == 0 {
         return Err(Error::partial("no stacks in the input"));

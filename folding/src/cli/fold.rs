@@ -2,7 +2,7 @@
 
 use super::output::{ArtifactOptions, Fold, Format, Output};
 use super::overwrite::refuse_overwriting;
-use super::{input, open_input, say};
+use super::{input, say};
 use crate::categories::Rules;
 use crate::check::{self, PerfReport};
 use crate::collector::{Collector, Label, Options, StackDetail, Window};
@@ -29,7 +29,7 @@ EXAMPLES
   stackfold --from rocksdb::DBImpl::Get --time 452.1,460 perf.txt > get.folded
 
 Folds a recording of perf, or the text of `perf script`, into `comm;root;...;leaf WEIGHT`, one line a stack, or into pprof.
-Folded text and pprof are folded again, with the filters that make sense for them.
+Folded text and pprof are folded again, with the filters that make sense for them. All may be packed with gzip, xz or zstd.
 The weight of a sample is its period.";
 
 /// In a millisecond.
@@ -37,7 +37,7 @@ const NANOSECONDS: NonZeroU64 = NonZeroU64::new(1_000_000).unwrap();
 
 #[derive(clap::Args)]
 pub struct FoldArgs {
-    /// A recording (perf.data), text of perf script, folded text or pprof; - is standard input
+    /// A recording (perf.data), text of perf script, folded text or pprof, packed or not; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
     /// Write the stacks here instead of standard output (with --profile, they are not written unless this is given)
@@ -216,7 +216,7 @@ impl FoldArgs {
                     "--counts-from is for folded text; this input has its numbers of samples",
                 ));
             }
-            folded::add_counts(&mut open_input(path)?, profile)?;
+            folded::add_counts(&mut input::open(path)?, profile)?;
             stats.samples = profile.total().samples;
         }
         if let Some(event) = &self.count_event {

@@ -1,13 +1,15 @@
 //! Which reader an input needs: by its first bytes, or as the user says.
 
 use super::open_input;
+use crate::budget::Budget;
 use crate::collector::{Collector, Options, Weight};
 use crate::error::Error;
-use crate::input::{Callgrind, Folded, PerfData, PerfScript, Source, looks, parallel, perf_data};
+use crate::input::packed::{is_packed, read_whole};
+use crate::input::{Callgrind, Folded, PerfData, PerfScript, Source, Unpacker, looks, parallel, perf_data};
 use crate::pprof::Pprof;
 use crate::symbols;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Cursor, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -22,7 +24,7 @@ pub enum InputFormat {
     PerfScript,
     /// Folded text
     Folded,
-    /// pprof, packed with gzip or not
+    /// pprof
     Pprof,
     /// The output of callgrind
     Callgrind,
@@ -100,7 +102,7 @@ pub fn read_stacks(path: &Path, options: &Options) -> Result<Collector, Error> {
     let (head, input) = begin(path)?;
     let mut collector = Collector::new(options.clone());
     let source: &mut dyn Source = match head {
-        _ if looks::like_pprof(&head) => &mut Pprof,
+        _ if looks::like_pprof(&head, input.is_packed()) => &mut Pprof,
         _ if looks::like_callgrind(&head) => &mut Callgrind::default(),
         _ => &mut Folded,
     };
@@ -108,21 +110,52 @@ pub fn read_stacks(path: &Path, options: &Options) -> Result<Collector, Error> {
     Ok(collector)
 }
 
-/// The first bytes of an input, and the rest.
-fn begin(path: &Path) -> Result<(Vec<u8>, File), Error> {
+/// All of an input, unpacked.
+pub fn open(path: &Path) -> Result<impl Read, Error> {
+    let (head, input) = begin(path)?;
+    Ok(Cursor::new(head).chain(input))
+}
+
+enum Input {
+    Plain(File),
+    Packed(Unpacker),
+}
+
+impl Input {
+    fn is_packed(&self) -> bool {
+        matches!(self, Self::Packed(_))
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.read(out),
+            Self::Packed(unpacker) => unpacker.read(out),
+        }
+    }
+}
+
+/// The first bytes of an input, unpacked, and the rest.
+fn begin(path: &Path) -> Result<(Vec<u8>, Input), Error> {
     let input = open_input(path)?;
     let mut head = Vec::new();
-    (&input).take(looks::ENOUGH).read_to_end(&mut head).map_err(|error| Error::unreadable(path, &error))?;
-    Ok((head, input))
+    let wrong = |error| Error::unreadable(path, &error);
+    (&input).take(looks::ENOUGH).read_to_end(&mut head).map_err(wrong)?;
+    if !is_packed(&head) {
+        return Ok((head, Input::Plain(input)));
+    }
+    let (mut unpacker, mut head) = (Unpacker::new(head, input).map_err(wrong)?, Vec::new());
+    // What ends it is met again by whoever reads on.
+    let _ = (&mut unpacker).take(looks::ENOUGH).read_to_end(&mut head);
+    Ok((head, Input::Packed(unpacker)))
 }
 
 fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> Result<Collector, Error> {
     let (head, input) = begin(path)?;
-    // A file can be read from any place on; a pipe gives its bytes once, and opening it again might wait for ever.
-    let is_file = input.metadata().is_ok_and(|input| input.is_file());
     let format = match format {
         InputFormat::Auto if perf_data::is_recording(&head) => InputFormat::PerfData,
-        InputFormat::Auto if looks::like_pprof(&head) => InputFormat::Pprof,
+        InputFormat::Auto if looks::like_pprof(&head, input.is_packed()) => InputFormat::Pprof,
         InputFormat::Auto if looks::like_callgrind(&head) => InputFormat::Callgrind,
         InputFormat::Auto if looks::like_folded(&head) => InputFormat::Folded,
         InputFormat::Auto => InputFormat::PerfScript,
@@ -136,10 +169,21 @@ fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> 
     let names = symbols::SymbolOptions::default().with_copies(options.symfs.clone());
     let names = symbols::SymbolOptions { inlines, ..names };
     let mut recording = PerfData::new(names, threads);
-    if format == InputFormat::PerfData && is_file {
-        recording.read_file(input, &mut collector)?;
-        return Ok(collector);
-    }
+    let input = match input {
+        // A file can be read from any place on; a pipe gives its bytes once, and opening it again might wait for ever.
+        Input::Plain(file)
+            if format == InputFormat::PerfData && file.metadata().is_ok_and(|file| file.is_file()) =>
+        {
+            recording.read_file(file, &mut collector)?;
+            return Ok(collector);
+        }
+        Input::Packed(unpacker) if format == InputFormat::PerfData && !perf_data::is_of_pipe(&head) => {
+            let bytes = unpacked_recording(&mut head.chain(unpacker), &mut collector)?;
+            recording.read_file(Cursor::new(bytes), &mut collector)?;
+            return Ok(collector);
+        }
+        other => other,
+    };
     let source: &mut dyn Source = match format {
         InputFormat::PerfData => &mut recording,
         InputFormat::Folded => &mut Folded,
@@ -149,4 +193,21 @@ fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> 
     };
     source.read(&mut head.chain(input), &mut collector)?;
     Ok(collector)
+}
+
+/// A recording that is no file has to be in memory.
+fn unpacked_recording(input: &mut dyn Read, collector: &mut Collector) -> Result<Vec<u8>, Error> {
+    let most = usize::try_from(Budget::default().whole() / 2).unwrap_or(usize::MAX - 1);
+    let mut bytes = Vec::new();
+    match read_whole(input, most, &mut bytes) {
+        Ok(true) => {}
+        Ok(false) => {
+            return Err(Error::usage(format!(
+                "the recording has more than {} MiB unpacked, and would have to be in memory: unpack it to a file",
+                most >> 20
+            )));
+        }
+        Err(error) => collector.cut_short(error.to_string()),
+    }
+    Ok(bytes)
 }

@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::stats::UNSTATED;
 use crate::terminal;
 use crate::weights::Tally;
-use memchr::{memchr_iter, memrchr};
+use memchr::{memchr_iter, memrchr2};
 use std::io::Read;
 
 /// A stack is as long as its names, and some hundred frames of a program full of templates have more than a MiB of them:
@@ -19,18 +19,37 @@ const SHOWN: usize = 160;
 
 /// A line of folded text, or why it is none.
 pub fn parse(line: &[u8]) -> Result<(&[u8], u128), &'static str> {
+    let (stack, whole, fraction) = split(line)?;
+    if fraction.bytes().any(|b| b != b'0') {
+        return Err(
+            "the weight is not a whole number. Let all weights count a smaller unit, for example thousandths: \
+                    perl -pe 's/([\\d.]+)$/sprintf \"%.0f\", 1000 * $1/e'",
+        );
+    }
+    Ok((stack, whole.parse().map_err(|_| "the weight is not a number below 2^128")?))
+}
+
+/// The stack, and what its weight has before and behind the point.
+fn split(line: &[u8]) -> Result<(&[u8], &str, &str), &'static str> {
     let line = line.trim_ascii_end();
-    let blank = memrchr(b' ', line).ok_or("no weight behind the stack")?;
+    let blank = memrchr2(b' ', b'\t', line).ok_or("no weight behind the stack")?;
     let weight = std::str::from_utf8(&line[blank + 1..]).map_err(|_| "the weight is not a number")?;
     let (whole, fraction) = weight.split_once('.').unwrap_or((weight, ""));
-    if !fraction.bytes().all(|b| b.is_ascii_digit()) || !whole.bytes().all(|b| b.is_ascii_digit()) {
+    let are_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !are_digits(whole) || !are_digits(fraction) {
         return Err("the weight is not a number");
     }
-    if fraction.bytes().any(|b| b != b'0') {
-        return Err("the weight is not a whole number");
-    }
-    let weight = whole.parse().map_err(|_| "the weight is not a number below 2^128")?;
-    Ok((line[..blank].trim_ascii_end(), weight))
+    Ok((line[..blank].trim_ascii_end(), whole, fraction))
+}
+
+/// Whether this is a stack and a number, whole or not.
+pub fn is_stack(line: &[u8]) -> bool {
+    split(line).is_ok()
+}
+
+/// Whether this is a comment, as Austin writes them around its stacks. A command may begin with the same sign.
+pub fn is_comment(line: &[u8]) -> bool {
+    line.first() == Some(&b'#') && (line.get(1).is_none_or(u8::is_ascii_whitespace) || !is_stack(line))
 }
 
 /// Reads stacks into a collector.
@@ -48,10 +67,17 @@ impl Source for Folded {
         ];
         refuse_lacking("folded text", options, &lacking)?;
         collector.set_event_and_unit(None, UNSTATED.to_owned());
-        each(input, |stack, weight| {
+        let comments = each(input, |stack, weight| {
             collector.folded(stack.split(|&b| b == b';'), Tally { samples: 0, weight });
             Ok(())
-        })
+        })?;
+        if comments > 0 {
+            collector
+                .stats
+                .notes
+                .push(format!("{comments} lines that begin with # are comments, and passed over"));
+        }
+        Ok(())
     }
 }
 
@@ -75,14 +101,20 @@ pub fn add_counts(input: &mut dyn Read, profile: &mut Profile) -> Result<(), Err
         tally.samples += count as u64;
         Ok(())
     })
+    .map(drop)
 }
 
-fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), String>) -> Result<(), Error> {
+/// Takes each stack with its weight; gives the number of comments.
+fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), String>) -> Result<u64, Error> {
     let mut lines = LineReader::new(input).up_to(LONGEST);
-    let mut number = 0_u64;
+    let (mut number, mut comments, mut stacks, mut with_two) = (0_u64, 0, 0_u64, 0);
     while let Some(line) = lines.next_line() {
         number += 1;
         if line.bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        if is_comment(line.bytes) {
+            comments += 1;
             continue;
         }
         let at = |why: String| {
@@ -94,11 +126,20 @@ fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), St
         }
         let (stack, weight) = parse(line.bytes).map_err(|why| at(why.to_owned()))?;
         take(stack, weight).map_err(at)?;
+        stacks += 1;
+        with_two += u64::from(is_stack(stack));
     }
-    match lines.failure() {
-        Some(why) => Err(Error::partial(format!("reading folded text failed at line {number}: {why}"))),
-        None => Ok(()),
+    if let Some(why) = lines.failure() {
+        return Err(Error::partial(format!("reading folded text failed at line {number}: {why}")));
     }
+    if stacks > 1 && with_two == stacks {
+        return Err(Error::usage(
+            "every line ends in two numbers: this is a difference of two profiles (difffolded). Folded as stacks, the first \
+             number would become a part of a name.\n\
+             give the two profiles that it was made of: ioflame flamegraph BEFORE AFTER",
+        ));
+    }
+    Ok(comments)
 }
 
 #[cfg(test)]

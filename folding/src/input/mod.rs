@@ -8,12 +8,14 @@ pub mod callgrind;
 pub mod folded;
 pub mod lines;
 pub mod looks;
+pub mod packed;
 pub mod parallel;
 pub mod perf_data;
 pub mod perf_script;
 
 pub use callgrind::Callgrind;
 pub use folded::Folded;
+pub use packed::Unpacker;
 pub use perf_data::PerfData;
 pub use perf_script::PerfScript;
 

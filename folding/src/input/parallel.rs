@@ -45,7 +45,7 @@ impl<'s, 'i> Worker<'s, 'i> {
             taken?;
         }
         if !part.holds_the_end {
-            self.reader.end(&mut self.collector);
+            self.reader.end_part(&mut self.collector);
         }
         Ok(true)
     }
@@ -86,10 +86,12 @@ pub fn read_in_parts(
     reader.set_saw_objects(objects);
     collector.begin_part(u64::MAX);
     reader.take(&mut LineReader::new(Cursor::new([rest, carry].concat())), &mut collector)?;
-    reader.end(&mut collector);
+    reader.end(&mut collector)?;
     for other in done {
+        reader.clock.absorb(other.reader.clock);
         collector.absorb(other.collector);
     }
+    reader.clock.refuse_differences(options)?;
     if let Some(why) = failure {
         collector.cut_short(format!("reading failed: {why}"));
     }

@@ -7,10 +7,10 @@ use crate::dso;
 use crate::error::Error;
 use crate::frame::{Frame, Origin};
 use crate::input::Source;
+use crate::input::packed::read_whole;
 use crate::names;
 use crate::terminal;
 use crate::weights::Tally;
-use flate2::read::MultiGzDecoder;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;
@@ -31,7 +31,7 @@ const NAME: u64 = 256;
 /// Types of samples that an error lists.
 const LISTED: usize = 100;
 
-/// Reads pprof, packed with gzip or not.
+/// Reads pprof that is not packed.
 #[derive(Default)]
 pub struct Pprof;
 
@@ -42,7 +42,12 @@ impl Source for Pprof {
                 "--weight count is for samples; of a pprof take the counts: --event samples",
             ));
         }
-        let bytes = unpack(input)?;
+        let mut bytes = Vec::new();
+        let whole = read_whole(input, LARGEST, &mut bytes)
+            .map_err(|error| Error::usage(format!("reading pprof failed: {error}")))?;
+        if !whole {
+            return Err(Error::usage(format!("the pprof is larger than {} MiB unpacked", LARGEST >> 20)));
+        }
         let malformed = |Malformed| Error::usage("the input is no pprof: not a message, or cut short");
         let tables = ParsedProfile::read(&bytes)?.map_err(malformed)?;
         let columns = tables.columns(collector.options().event.as_deref())?;
@@ -61,26 +66,6 @@ impl Source for Pprof {
         }
         Ok(())
     }
-}
-
-fn unpack(input: &mut dyn Read) -> Result<Vec<u8>, Error> {
-    let wrong = |error: std::io::Error| Error::usage(format!("reading pprof failed: {error}"));
-    let mut head = Vec::new();
-    input.take(2).read_to_end(&mut head).map_err(wrong)?;
-    let packed = head == [0x1f, 0x8b];
-    let whole = (&head[..]).chain(input);
-    let mut bytes = Vec::new();
-    let mut unpacked: Box<dyn Read> =
-        if packed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-    while bytes.len() <= LARGEST {
-        // Never more room than may be needed.
-        let more = bytes.len().clamp(1 << 16, LARGEST + 1 - bytes.len().min(LARGEST));
-        bytes.try_reserve_exact(more).map_err(|error| wrong(error.into()))?;
-        if (&mut unpacked).take(more as u64).read_to_end(&mut bytes).map_err(wrong)? < more {
-            return Ok(bytes);
-        }
-    }
-    Err(Error::usage(format!("the pprof is larger than {} MiB unpacked", LARGEST >> 20)))
 }
 
 /// Which of a sample's values are the weight and the number of samples.

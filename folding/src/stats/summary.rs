@@ -133,7 +133,7 @@ impl Stats {
             ));
         }
         if let Some(why) = &self.truncated_input {
-            losses.push(format!("the input is cut short ({why}); what came before is folded"));
+            losses.push(format!("the input is cut short ({why}); the rest is folded"));
         }
         losses
     }

@@ -15,6 +15,11 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 const UNPACKED: u64 = 2 << 30;
 const UNPACKED_TIMES: u64 = 1 << 10;
 
+/// How many bytes so many packed ones may become: of a recording, or of any other profile.
+pub fn most_unpacked(packed: u64) -> u64 {
+    UNPACKED.saturating_add(UNPACKED_TIMES.saturating_mul(packed))
+}
+
 /// A record, and where its body lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
@@ -257,7 +262,7 @@ impl CompressedRecords {
         self.full = written == size;
         self.packed_bytes += read as u64;
         self.unpacked_bytes += written as u64;
-        if self.unpacked_bytes > UNPACKED + UNPACKED_TIMES * self.packed_bytes {
+        if self.unpacked_bytes > most_unpacked(self.packed_bytes) {
             let (packed, unpacked) = (self.packed_bytes, self.unpacked_bytes);
             return Err(format!(
                 "compressed data unpacks to more than any recording does: {packed} bytes to {unpacked} so far"

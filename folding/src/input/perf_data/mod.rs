@@ -54,6 +54,11 @@ pub fn is_recording(head: &[u8]) -> bool {
     head.starts_with(&MAGIC) || head.starts_with(&MAGIC_SWAPPED)
 }
 
+/// Whether a recording that begins so can be read from a pipe: its events and names do not follow its records.
+pub fn is_of_pipe(head: &[u8]) -> bool {
+    head.get(8..).and_then(|head| ByteReader(head).u64()) == Some(PIPE_HEADER)
+}
+
 /// Reads recordings into a collector.
 pub struct PerfData {
     header: Header,
@@ -93,7 +98,7 @@ impl PerfData {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let have = read_up_to(&mut file, &mut head).map_err(failed)?;
         check_magic(&head[..have])?;
-        if ByteReader(&head[8..]).u64() == Some(PIPE_HEADER) {
+        if is_of_pipe(&head) {
             return self.read_ahead(file, 16, None, collector);
         }
         let (data, trouble) = match self.header.read_file(&mut file).map_err(failed)? {
@@ -276,7 +281,7 @@ impl Source for PerfData {
         let have = read_up_to(input, &mut head)
             .map_err(|error| Error::usage(format!("cannot read the recording: {error}")))?;
         check_magic(&head[..have])?;
-        if ByteReader(&head[8..]).u64() != Some(PIPE_HEADER) {
+        if !is_of_pipe(&head) {
             return Err(Error::usage(
                 "this recording is a file with its events and names at the end, which a pipe cannot reach.\n\
                  give the file: stackfold perf.data",

@@ -1,12 +1,12 @@
 //! Where the text may be cut so that each piece reads as it would have in place.
 
-use super::header;
+use super::{frame, header};
 use memchr::memrchr;
 
 /// The end of the last line before which, or behind which, no sample is open.
 ///
-/// A line that begins with neither tab nor blank closes the sample before it, as a header does that begins
-/// with blanks (a padded command); an empty line leaves none open.
+/// A line that begins with neither tab nor blank closes the sample before it, unless it is a frame of simpleperf's, as a header
+/// does that begins with blanks (a padded command); an empty line leaves none open.
 pub fn last(text: &[u8]) -> Option<usize> {
     let mut below = text.len();
     while let Some(feed) = memrchr(b'\n', &text[..below]) {
@@ -17,7 +17,7 @@ pub fn last(text: &[u8]) -> Option<usize> {
             Some(b' ') => {
                 memchr::memchr(b'\n', &text[end..]).is_some_and(|len| header::has_time(&text[end..end + len]))
             }
-            Some(_) => true,
+            Some(_) => !frame::may_be_bare(&text[end..]),
         };
         if apart {
             return Some(end);
@@ -42,6 +42,10 @@ mod tests {
         assert_eq!(end("  t 1.000001: f\n  t 1.000002: f\n"), Some("  t 1.000001: f\n"));
         assert_eq!(end("  t 1.000001: f\n  t 1.0000"), None);
         assert_eq!(end("\t1 f\n\t1 g\n  leaf.cc:12\n"), None);
+        let bare = "t\t1 1.000001:\nffffffc010081234\tf (k)\n";
+        assert_eq!(end(bare), None);
+        assert_eq!(end(&bare[..bare.len() - 10]), None);
+        assert_eq!(end("t 1.000001:\n\t1 f\nfade 1.000002: f"), Some("t 1.000001:\n\t1 f\n"));
         assert_eq!(end(""), None);
     }
 }

@@ -5,7 +5,10 @@
 
 use crate::collector::RawFrame;
 use crate::names::cut_offset;
-use memchr::{memchr, memmem};
+use memchr::{memchr2, memmem};
+
+/// Digits of the widest address.
+const ADDRESS: usize = 16;
 
 /// The frame on a line of its own. Every line is some frame: what cannot be split is its symbol.
 pub fn parse(line: &[u8]) -> RawFrame<'_> {
@@ -14,7 +17,7 @@ pub fn parse(line: &[u8]) -> RawFrame<'_> {
     let first = first_word(text);
     let rest = text[first.len()..].trim_ascii_start();
     // perf prints the address 16 wide; without that width `add (/bin/x)` is a symbol and its object.
-    let wide = indent + first.len() >= 16;
+    let wide = indent + first.len() >= ADDRESS;
     match hex(first) {
         Some(address) if wide || !(rest.is_empty() || rest.starts_with(b"(")) => {
             RawFrame { address: Some(address), ..symbol_and_object(rest) }
@@ -51,12 +54,22 @@ pub fn looks_like_frame(line: &[u8]) -> bool {
     hex(first).is_some() && first.len() < text.len()
 }
 
+/// Whether a line begins with an address of 16 digits and a tab, as simpleperf prints the kernel's: no command is as long.
+pub fn is_bare(line: &[u8]) -> bool {
+    line.len() > ADDRESS && may_be_bare(line)
+}
+
+/// The same of a line of which no more may have been read.
+pub fn may_be_bare(begin: &[u8]) -> bool {
+    begin.iter().take(ADDRESS).all(u8::is_ascii_hexdigit) && begin.get(ADDRESS).is_none_or(|&b| b == b'\t')
+}
+
 fn first_word(text: &[u8]) -> &[u8] {
-    &text[..memchr(b' ', text).unwrap_or(text.len())]
+    &text[..memchr2(b' ', b'\t', text).unwrap_or(text.len())]
 }
 
 fn hex(word: &[u8]) -> Option<u64> {
-    if word.is_empty() || word.len() > 16 {
+    if word.is_empty() || word.len() > ADDRESS {
         return None;
     }
     word.iter().try_fold(0_u64, |value, &byte| {

@@ -2,11 +2,12 @@
 //!
 //! Every part is optional and the command may be anything, so the line is read outwards from what cannot
 //! be mistaken: the time (`digits.digits:`), or without it the event (`name:`). Column widths distinguish the numbers
-//! where nothing else does: perf pads a thread to 5 or 7 and a period to 10.
+//! where nothing else does: perf pads a thread to 5 or 7 and a period to 10. Tabs separate columns as blanks do: Android's
+//! simpleperf prints them.
 
 use crate::collector::SampleHead;
 use crate::options::nanoseconds;
-use memchr::{memchr, memchr_iter, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr2};
 
 /// What a line outside a call chain is.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,10 +67,10 @@ pub fn has_time(line: &[u8]) -> bool {
 /// What precedes `1968.424864:`, the time, and what follows it.
 fn split_at_time(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     memchr_iter(b':', text).find_map(|colon| {
-        if text.get(colon + 1).is_some_and(|&b| b != b' ') {
+        if text.get(colon + 1).is_some_and(|&b| !is_blank(b)) {
             return None;
         }
-        let start = memrchr(b' ', &text[..colon]).map_or(0, |blank| blank + 1);
+        let start = memrchr2(b' ', b'\t', &text[..colon]).map_or(0, |blank| blank + 1);
         let word = &text[start..colon];
         let dot = memchr(b'.', word)?;
         let (seconds, fraction) = (&word[..dot], &word[dot + 1..]);
@@ -81,7 +82,7 @@ fn split_at_time(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 /// `-F` without time, and perf before 3.14: everything depends on the event, or on a number's column.
 fn parse_without_time(text: &[u8]) -> Option<HeaderLine<'_>> {
     if let Some(at) = memmem::find(text, b"PERF_RECORD_") {
-        if at == 0 || text[at - 1] == b' ' {
+        if at == 0 || is_blank(text[at - 1]) {
             return Some(record(&text[at..]));
         }
     }
@@ -102,7 +103,8 @@ fn parse_without_time(text: &[u8]) -> Option<HeaderLine<'_>> {
             )));
         }
         // A first word is the command, unless it is as wide as a period column.
-        after_number = (at > 0 || end + 1 >= PERIOD_COLUMN) && (is_thread(word) || is_cpu(word));
+        after_number =
+            (at > 0 || end + 1 >= PERIOD_COLUMN) && (is_thread(word) || is_cpu(word) || is_time_of_day(word));
         at = end;
     }
     let (left, period) = trailing_period(text);
@@ -169,7 +171,7 @@ struct ThreadColumns<'a> {
 
 impl<'a> ThreadColumns<'a> {
     fn parse(text: &'a [u8]) -> Self {
-        let text = cut_guest(text.trim_ascii_end());
+        let text = cut_time_of_day(cut_guest(text.trim_ascii_end()));
         let (before, word, _) = last_word(text);
         let text = if is_misc(word)
             && last_word(before).1.last().is_some_and(|b| b.is_ascii_digit() || *b == b']')
@@ -207,13 +209,21 @@ impl<'a> ThreadColumns<'a> {
     }
 }
 
+/// Removes `2026-11-28 18:11:21.490141`, which `-F +tod` prints last.
+fn cut_time_of_day(text: &[u8]) -> &[u8] {
+    let (before, time, _) = last_word(text);
+    let (before, date, _) = last_word(before);
+    if is_time_of_day(time) && has_form(date, b"0000-00-00") { before } else { text }
+}
+
 /// Removes `VM:  123 VCPU:000 `, which precedes the command of a guest's sample.
 fn cut_guest(text: &[u8]) -> &[u8] {
     let cut = |text: &'_ [u8], mark: &[u8]| -> Option<usize> {
         let rest = text.strip_prefix(mark)?;
         let blanks = leading_blanks(rest);
         let digits = rest[blanks..].iter().take_while(|b| b.is_ascii_digit()).count();
-        (digits > 0 && rest.get(blanks + digits) == Some(&b' ')).then_some(mark.len() + blanks + digits + 1)
+        (digits > 0 && rest.get(blanks + digits).copied().is_some_and(is_blank))
+            .then_some(mark.len() + blanks + digits + 1)
     };
     let Some(vm) = cut(text, b"VM:") else { return text };
     let text = &text[vm..];
@@ -227,17 +237,21 @@ fn cut_padding(comm: &[u8]) -> &[u8] {
 
 /// The last word, what precedes it without trailing blanks, and the width of the word with these blanks.
 fn last_word(text: &[u8]) -> (&[u8], &[u8], usize) {
-    let start = memrchr(b' ', text).map_or(0, |blank| blank + 1);
+    let start = memrchr2(b' ', b'\t', text).map_or(0, |blank| blank + 1);
     let before = text[..start].trim_ascii_end();
     (before, &text[start..], text.len() - before.len())
 }
 
 fn leading_blanks(text: &[u8]) -> usize {
-    text.iter().take_while(|&&b| b == b' ').count()
+    text.iter().take_while(|&&b| is_blank(b)).count()
 }
 
 fn word_len(text: &[u8]) -> usize {
-    memchr(b' ', text).unwrap_or(text.len())
+    memchr2(b' ', b'\t', text).unwrap_or(text.len())
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 fn is_number(word: &[u8]) -> bool {
@@ -251,6 +265,18 @@ fn is_thread(word: &[u8]) -> bool {
         Some(slash) => id(&word[..slash]) && id(&word[slash + 1..]),
         None => id(word),
     }
+}
+
+/// `18:11:21.490141`, with `--ns` nine digits.
+fn is_time_of_day(word: &[u8]) -> bool {
+    has_form(word, b"00:00:00.000000") || has_form(word, b"00:00:00.000000000")
+}
+
+/// Whether the word has digits where the form has them, and elsewhere the same bytes.
+fn has_form(word: &[u8], form: &[u8]) -> bool {
+    let fits =
+        |(byte, of_form): (&u8, &u8)| if *of_form == b'0' { byte.is_ascii_digit() } else { byte == of_form };
+    word.len() == form.len() && word.iter().zip(form).all(fits)
 }
 
 /// `[000]`

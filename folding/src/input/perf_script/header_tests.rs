@@ -84,6 +84,16 @@ fn variants() {
         ("t 17640 [000] K      1968.424864:          1 page-faults: ", "t|-|17640|page-faults|1|"),
         ("t 17640 U      1968.424864:          1 page-faults: ", "t|-|17640|page-faults|1|"),
         ("       t 17640   0  1968.424864:          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        // +tod, alone and before the time
+        ("t 17640 [000] 2026-11-28 18:11:21.490141  1968.424864:   1 cycles: ", "t|-|17640|cycles|1|"),
+        ("t 1/17640 2026-11-28 18:11:21.490141317 1968.424864317:   1 cycles: ", "t|1|17640|cycles|1|"),
+        ("t 17640 2026-11-28 18:11:21.490141    5025125 cycles: ", "t|-|17640|cycles|5025125|"),
+        ("t 17640 2026-11-28 18:11:21.490141 cycles: ", "t|-|17640|cycles|-|"),
+        ("t 17640 2026-11-28 18:11:21.490141 ", "t|-|17640|-|-|"),
+        ("at 18:11:21.490141 17640  1968.424864:   1 cycles: ", "at 18:11:21.490141|-|17640|cycles|1|"),
+        // tabs, as simpleperf prints them
+        ("my app\t17640 [001] 1968.424864:\t\t7 cpu-cycles:", "my app|-|17640|cpu-cycles|7|"),
+        ("t\t1/17640\t1968.424864:\t7\tcpu-cycles:", "t|1|17640|cpu-cycles|7|"),
         // records
         ("t  5389  1217.587827: PERF_RECORD_LOST lost 17", "lost 17"),
         ("t  5389  1217.587827: PERF_RECORD_LOST_SAMPLES lost 3", "lost 3"),

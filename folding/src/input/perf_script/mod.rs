@@ -1,13 +1,17 @@
-//! The text of `perf script`, as perf 3.13 to 6.12 print it.
+//! The text of `perf script`, as perf 3.13 to 6.12 print it, and simpleperf's `report_sample.py`.
 //!
 //! A sample is a header, then one line a frame, then an empty line; or one line alone when the event has
 //! no call chains. The same frame line comes back thousands of times (the same address in the same
 //! binary), so a line is a key: it is parsed when it is first seen and found in a table afterwards.
 
+mod beginning;
+mod clock;
 mod cut;
 mod frame;
 mod header;
 
+use beginning::Beginning;
+pub use clock::Clock;
 pub use cut::last as last_cut;
 
 use super::Source;
@@ -26,8 +30,16 @@ pub fn is_header(line: &[u8]) -> bool {
     }
 }
 
+/// Whether the line is a frame, or continues a record: no header, wherever it is.
+fn is_no_header(line: &[u8]) -> bool {
+    (line.first() == Some(&b'\t') || frame::is_bare(line)) && !header::has_time(line)
+}
+
 /// Bytes of frame lines kept in the table. It is only a cache: when full it starts again.
 const LINE_CACHE: usize = 16 << 20;
+
+/// Why a text is cut short.
+const BEGINS_WITHIN: &str = "it begins within a sample";
 
 /// No line of the table.
 const NONE: u32 = u32::MAX;
@@ -50,6 +62,12 @@ pub struct PerfScript {
     saw_headers: bool,
     /// Frames have shown their objects, so a frame line without one is cut.
     saw_objects: bool,
+    /// What was read before it was known whether the text begins within a sample; `None` once it is.
+    beginning: Option<Beginning>,
+    saw_sample: bool,
+    /// The line before was of a record; what follows may be of it as well.
+    in_record: bool,
+    pub clock: Clock,
 }
 
 /// A sample whose end has not come yet.
@@ -71,11 +89,11 @@ impl Source for PerfScript {
     fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
         let mut lines = LineReader::new(input);
         self.take(&mut lines, collector)?;
-        self.end(collector);
+        self.end(collector)?;
         if let Some(why) = lines.failure() {
             collector.cut_short(format!("reading failed: {why}"));
         }
-        Ok(())
+        self.clock.refuse_differences(collector.options())
     }
 }
 
@@ -93,12 +111,16 @@ impl PerfScript {
             doubtful: None,
             saw_headers: false,
             saw_objects: false,
+            beginning: Some(Beginning::default()),
+            saw_sample: false,
+            in_record: false,
+            clock: Clock::default(),
         }
     }
 
     /// For a part of an input whose headers have a time or an event.
     pub fn knowing_headers() -> Self {
-        Self { saw_headers: true, ..Self::default() }
+        Self { saw_headers: true, saw_sample: true, beginning: None, ..Self::default() }
     }
 
     pub fn knows_headers(&self) -> bool {
@@ -121,6 +143,10 @@ impl PerfScript {
         collector: &mut Collector,
     ) -> Result<(), Error> {
         while let Some(line) = lines.next_line() {
+            if self.beginning.is_some() {
+                self.begin(line, collector)?;
+                continue;
+            }
             self.line(line, collector)?;
             while self.last != NONE {
                 let caller = self.callers[self.last as usize];
@@ -134,8 +160,35 @@ impl PerfScript {
         Ok(())
     }
 
+    /// A line of which it is not known yet whether the text begins within a sample.
+    fn begin(&mut self, line: Line, collector: &mut Collector) -> Result<(), Error> {
+        let known = self.beginning.as_mut().is_none_or(|beginning| beginning.add(line));
+        if known { self.end_beginning(collector) } else { Ok(()) }
+    }
+
+    fn end_beginning(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        let Some(beginning) = self.beginning.take() else { return Ok(()) };
+        self.saw_headers |= beginning.has_headers();
+        for (number, line) in beginning.lines().enumerate() {
+            if beginning.part_sample().contains(&number) {
+                collector.cut_short(BEGINS_WITHIN.to_owned());
+                collector.dropped(line.bytes);
+            } else {
+                self.line(line, collector)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What ends the text.
+    pub fn end(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        self.end_beginning(collector)?;
+        self.end_part(collector);
+        Ok(())
+    }
+
     /// What ends a sample without another line.
-    pub fn end(&mut self, collector: &mut Collector) {
+    pub fn end_part(&mut self, collector: &mut Collector) {
         self.drop_doubtful(collector);
         self.close(collector);
     }
@@ -156,8 +209,12 @@ impl PerfScript {
             self.drop_doubtful(collector);
         }
         match (line.bytes.first(), &self.sample) {
-            (None, _) => self.close(collector),
+            (None, _) => {
+                self.close(collector);
+                self.in_record = false;
+            }
             (Some(b' '), Some(_)) => self.indented(line, collector)?,
+            (Some(_), Some(_)) if frame::is_bare(line.bytes) => self.frame(line, collector),
             _ => {
                 self.close(collector);
                 self.outside(line, collector)?;
@@ -187,10 +244,17 @@ impl PerfScript {
 
     /// A line outside call chains.
     fn outside(&mut self, line: Line, collector: &mut Collector) -> Result<(), Error> {
+        if is_no_header(line.bytes) {
+            if !self.in_record {
+                self.not_a_line(line, collector);
+            }
+            return Ok(());
+        }
+        self.in_record = false;
         match header::parse(line.bytes) {
             Some(header::HeaderLine::SampleHeader(sample)) if sample.weak => {
                 if self.saw_headers || !line.ended {
-                    Self::not_a_line(line, collector);
+                    self.not_a_line(line, collector);
                 } else {
                     self.doubtful = Some(line.bytes.to_vec());
                 }
@@ -205,21 +269,28 @@ impl PerfScript {
                 self.open(&sample, collector)?;
             }
             Some(header::HeaderLine::Lost(samples)) => collector.lost(1, samples),
-            Some(header::HeaderLine::Record) => {}
+            Some(header::HeaderLine::Record) => self.in_record = true,
             None if line.bytes.starts_with(b"#") || line.bytes.trim_ascii().is_empty() => {}
-            None => Self::not_a_line(line, collector),
+            None => self.not_a_line(line, collector),
         }
         Ok(())
     }
 
-    fn not_a_line(line: Line, collector: &mut Collector) {
+    fn not_a_line(&self, line: Line, collector: &mut Collector) {
+        let indented = matches!(line.bytes.first(), Some(b' ' | b'\t'));
         if !line.ended {
             collector.cut_short("the last line is no whole line".to_owned());
+        } else if !self.saw_sample && indented && frame::looks_like_frame(line.bytes) {
+            collector.cut_short(BEGINS_WITHIN.to_owned());
         }
         collector.dropped(line.bytes);
     }
 
     fn open(&mut self, sample: &header::SampleHeader, collector: &mut Collector) -> Result<(), Error> {
+        if let Some(time) = sample.time {
+            self.clock.see(time);
+        }
+        self.saw_sample = true;
         let open = collector.open(&sample.head())?;
         let rest = if open.is_some() { sample.rest.to_vec() } else { Vec::new() };
         self.sample = Some(PendingSampleText { open, rest, has_chain: false });
@@ -280,7 +351,7 @@ impl PerfScript {
 
     fn drop_doubtful(&mut self, collector: &mut Collector) {
         if let Some(line) = self.doubtful.take() {
-            collector.dropped(&line);
+            self.not_a_line(Line { bytes: &line, ended: true, cut: false }, collector);
         }
     }
 }
