@@ -1,7 +1,8 @@
 """`ioflame flamegraph [FILE [B]]`: a flame graph of anybody's profile, or of two, as a drawing or as a page.
 
 FILE is folded stacks (lines `frame;frame;frame WEIGHT`, as every folder writes them), a recording of perf, text of
-perf script, or pprof; `-` or nothing is standard input. The end of OUT's name says its kind.
+perf script, or pprof, packed by gzip, xz, zstd or not; `-` or nothing is standard input. The end of OUT's name says its
+kind.
 
 examples:
   ioflame flamegraph perf.data -o perf.html
@@ -126,9 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     text = kind.render(found, asked)
     if found.cut_short:
-        print(
-            f"warning: the input is cut short, and only what came before is shown: {found.cut_short}", file=sys.stderr
-        )
+        print(f"warning: the input is cut short, and only what is there is shown: {found.cut_short}", file=sys.stderr)
     code = EXIT_CHECK_FAILED if found.cut_short else EXIT_OK
     if not _write(out, text):
         return code
@@ -153,7 +152,7 @@ def _run_two(arguments: argparse.Namespace, kind: Format, out: Path) -> int:
     )  # fmt: skip
     text = kind.render_two(compared, asked)
     for path, why in compared.cut_short.items():
-        print(f"warning: {path} is cut short, and only what came before is shown: {why}", file=sys.stderr)
+        print(f"warning: {path} is cut short, and only what is there is shown: {why}", file=sys.stderr)
     if _write(out, text):
         totals = compared.found.totals
         if compared.also_different:

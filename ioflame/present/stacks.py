@@ -1,4 +1,4 @@
-"""Stacks of whatever somebody profiled with: folded text is read here, anything else by stackfold."""
+"""Stacks of whatever somebody profiled with, as stackfold reads it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ground.results.run import open_run
 from ground.system.process import Output, capture
 from ground.system.scratch import scratch_directory
 from ioflame.stages.rules import rules_of
-from viz.flame.stacks import Stack, read_folded, stacks_of
+from viz.flame.stacks import Stack, stacks_of
 from workloads.registry import engine_frames, engine_names, rules_named
 
 _FIRST_BYTES = 1 << 13
@@ -28,7 +28,8 @@ _FOLDED = re.compile(rb"\S.*[ \t]\d+(\.\d*)?\s*")
 _BESIDE = {Files.FOLDED: Files.FOLD_STATS, Files.PMP_FOLDED: Files.PMP_FOLD_STATS, Files.OFF_CPU_FOLDED: Files.OFF_CPU}
 # Of the weight: an engine that has so much of it is what the profile is of.
 _ENOUGH = 0.1
-_TWO_WEIGHTS = re.compile(rb"\S.*[ \t]\d+[ \t]\d+\s*")
+# gzip, xz, zstd: stackfold unpacks them.
+_PACKED = (b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,15 @@ class Source:
         with Path(self.path).open("rb") as file:
             return file.read(_FIRST_BYTES)
 
-    def whole(self) -> bytes:
-        return Path(self.path).read_bytes() if self.data is None else self.data
+    @property
+    def is_packed(self) -> bool:
+        return self.head.startswith(_PACKED)
 
     @property
     def is_folded(self) -> bool:
-        first, _, rest = self.head.lstrip(b"\r\n").partition(b"\n")
-        return _FOLDED.fullmatch(first) is not None and rest[:1] not in (b"\t", b" ")
+        lines = [line for line in self.head.splitlines() if line.strip() and not line.startswith(b"# ")]
+        chain = [line for line in lines[1:2] if line.startswith((b"\t", b" "))]
+        return bool(lines) and _FOLDED.fullmatch(lines[0]) is not None and not chain and not self.is_packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +96,12 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
 
     event: which of several events of a recording, or values of a pprof. MeasurementError for what no reader can read.
     """
-    head = source.head
-    if not head.strip():
+    if not source.head.strip():
         raise MeasurementError("no stack with any weight: there is nothing to draw", means="the input is empty")
-    if not source.is_folded:
-        return _recognised(source, _from_stackfold(source, event, rules, view), event, rules, view)
-    if event is not None:
-        raise UsageError("--event is for recordings and pprof: folded text has no event", mend="without --event")
-    lines = source.whole().split(b"\n")
-    _refuse_differences(lines)
-    event, unit = _told_beside(source)
     rules = rules or _rules_of_run(source)
-    if rules is not None:
-        return replace(_from_stackfold(source, None, rules, view), event=event, unit=unit)
-    plain = Stacks(read_folded(lines), event, unit)
-    return replace(_recognised(source, plain, None, None, view), event=event, unit=unit)
+    found = _recognised(source, _from_stackfold(source, event, rules, view), event, rules, view)
+    of_run, unit = _told_beside(source)
+    return replace(found, event=of_run or found.event, unit=unit or found.unit)
 
 
 def _recognised(source: Source, found: Stacks, event: str | None, rules: str | None, view: str) -> Stacks:
@@ -150,16 +144,6 @@ def write_pprof(source: Source, event: str | None, out: Path) -> None:
     """The input as pprof, for `go tool pprof` and its kin."""
     argv = [stackfold_binary(), "-q", "--kernel", "-o", str(out), *(["--event", event] if event else []), source.path]
     capture(argv, timeout=_TIMEOUT, stdin=source.data).require("stackfold")
-
-
-def _refuse_differences(lines: Sequence[bytes]) -> None:
-    filled = [line for line in lines if line.strip()]
-    if len(filled) > 1 and all(_TWO_WEIGHTS.fullmatch(line.rstrip(b"\r")) for line in filled):
-        raise UsageError(
-            "every line ends in two numbers: this is a difference of two profiles (difffolded)",
-            means="drawn as stacks, the first number would become a part of a name",
-            mend="ioflame flamegraph BEFORE AFTER, with the two profiles that it was made of",
-        )
 
 
 def fold_source(

@@ -100,9 +100,9 @@ def _file(path: str, profile: Path, event: str | None, weights_are_samples: bool
     source = read_source(path)
     if not source.head.strip():
         raise MeasurementError(f"{path} is empty", means="there is nothing to compare")
-    # Text of perf script need not have the time of each sample.
-    more = ["--slice-ms", "1000"] if source.head.startswith(b"PERFILE2") else []
-    if source.is_folded:
+    # Text of perf script need not have the time of each sample; what is packed may be text.
+    more = ["--slice-ms", "1000"] if source.head.startswith(b"PERFILE2") or source.is_packed else []
+    if source.is_folded or (source.is_packed and weights_are_samples):
         counted = path if weights_are_samples else _counts_beside(path)
         more = ["--counts-from", counted] if counted else []
     elif weights_are_samples:
@@ -111,7 +111,12 @@ def _file(path: str, profile: Path, event: str | None, weights_are_samples: bool
             means="nothing was compared",
             mend="without --unit",
         )
-    told = fold_source(source, profile, event, more=more).statistics
+    try:
+        told = fold_source(source, profile, event, more=more).statistics
+    except UsageError:
+        if not source.is_packed or weights_are_samples:
+            raise
+        told = fold_source(source, profile, event).statistics
     if not told.weight:
         raise MeasurementError(f"{path} has no stack with any weight", means="there is nothing to compare")
     return _Side(ProfileRun(profile, 1), told.event or "", told.unit, told.truncated_input or "")

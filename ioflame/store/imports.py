@@ -35,6 +35,9 @@ _RANGES = {
 }
 _BY_NAME = {".otlp": "otlp", ".tsv": "tsv", ".data": "perf-data", ".folded": "folded", ".txt": "folded", ".pb": "pprof",
             ".gz": "pprof", ".pprof": "pprof"}  # fmt: skip
+# What stackfold unpacks, as `perf.data.gz`; pprof is packed by itself.
+_PACKED = (".gz", ".xz", ".zst")
+_PACKED_KINDS = ("folded", "perf-data")
 # benchmark.sh's names of what ioflame has a name for; its others keep theirs behind "report.".
 _FIGURES = {"ops_sec": "qps", "usec_op": "rx.lat"}
 _VERSION = re.compile(r"\d+(\.\d+)+")
@@ -118,9 +121,9 @@ def _kind(path: Path) -> str:
         begin = file.read(8)
     if begin == b"PERFILE2":
         return "perf-data"
-    if begin[:2] == b"\x1f\x8b":
+    kind = _BY_NAME.get(path.with_suffix("").suffix if path.suffix in _PACKED else path.suffix)
+    if begin[:2] == b"\x1f\x8b" and kind not in _PACKED_KINDS:
         return "pprof"
-    kind = _BY_NAME.get(path.suffix)
     if kind is None:
         raise UsageError(
             f"{path}: its name does not say what it is",

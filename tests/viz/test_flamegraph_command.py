@@ -100,9 +100,9 @@ def test_bad_requests(file: Path, words: list[str], said: str, capsys: pytest.Ca
     "data, said, code",
     [
         (b"", "nothing to draw", 1), (b"\n\n", "nothing to draw", 1), (b"a;b 0\n", "nothing to draw", 1),
-        (b"a;b 1\na;b x\n", "line 2", 1), (b"a;b 1\na;b 1.5\n", "line 2", 1),
+        (b"a;b 1\na;b x\n", "line 2", 2), (b"a;b 1.5\na;b 1\n", "not a whole number", 2),
         (b"PERFILE2 and no more", "x.folded cannot be read as a profile", 1),
-        (b"\x1f\x8bnot gzip at all", "x.folded cannot be folded: reading pprof failed", 2),
+        (b"\x1f\x8bnot gzip at all", "x.folded cannot be folded: cannot read", 2),
         (b"a;b 12 14\na;c 8 0\n", "difference of two profiles", 2),
     ],
 )  # fmt: skip

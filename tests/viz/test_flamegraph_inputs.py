@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
 import re
 import struct
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -113,6 +116,28 @@ def test_folded_text_becomes_pprof(tmp_path: Path, capsys: pytest.CaptureFixture
     assert f"go tool pprof -http=: {out}" in capsys.readouterr().out
     again = subprocess.run([stackfold_binary(), "-q", str(out)], check=True, capture_output=True).stdout
     assert sorted(again.splitlines()) == sorted(given.read_bytes().splitlines())
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_packed_profiles_are_drawn_as_what_they_hold(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    for name in ("readrandom_fp.txt", "readrandom-1u-profile13.folded"):
+        data = (RECORDINGS / name).read_bytes()
+        drawn = []
+        for number, given in enumerate((data, pack(data))):
+            (tmp_path / f"{number}").write_bytes(given)
+            out = tmp_path / f"{name}.{number}.svg"
+            assert main(["flamegraph", str(tmp_path / f"{number}"), "-o", str(out), "--title", "t"]) == 0
+            drawn.append(out.read_text())
+        assert drawn[0] == drawn[1]
+        (tmp_path / "b").write_bytes(data)
+        argv = ["flamegraph", str(tmp_path / "b"), str(tmp_path / "1"), "-o", str(tmp_path / f"{name}.two.svg")]
+        assert main(argv) == 0
+
+
+def test_what_austin_writes_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "x.austin").write_bytes(b"# austin: 4.0.0\n# duration: 12\n\nP7;T1;/x.py:f:3 100\n# end: 5\n")
+    assert main(["flamegraph", str(tmp_path / "x.austin")]) == 0
+    assert drawn_total(tmp_path / "x.svg") == 100
 
 
 def test_weights_with_nothing_behind_the_point(tmp_path: Path) -> None:

@@ -146,8 +146,11 @@ fn begin(path: &Path) -> Result<(Vec<u8>, Input), Error> {
         return Ok((head, Input::Plain(input)));
     }
     let (mut unpacker, mut head) = (Unpacker::new(head, input).map_err(wrong)?, Vec::new());
-    // What ends it is met again by whoever reads on.
-    let _ = (&mut unpacker).take(looks::ENOUGH).read_to_end(&mut head);
+    match (&mut unpacker).take(looks::ENOUGH).read_to_end(&mut head) {
+        Err(error) if head.is_empty() => return Err(wrong(error)),
+        // What ends it is met again by whoever reads on.
+        _ => {}
+    }
     Ok((head, Input::Packed(unpacker)))
 }
 

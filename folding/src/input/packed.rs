@@ -65,7 +65,7 @@ impl Read for Unpacker {
                     ));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-                Err(error) => self.failure = Some(format!("it cannot be unpacked further: {error}")),
+                Err(error) => self.failure = Some(format!("unpacking it failed: {error}")),
             }
         }
         Err(io::Error::other(self.failure.clone().unwrap_or_default()))
