@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import resource
 import subprocess
@@ -69,9 +70,9 @@ def test_each_value_of_a_pprof_has_a_name_of_its_own(tmp_path: Path) -> None:
     again = read_pprof(through(tmp_path, ForeignProfile(types, 1, samples), "out.pb.gz"))
     assert [name for name, _ in again.types] == ["cpu", "cpu (2)", "wall"]
     assert [sample.values for sample in again.samples] == [(5, 6, 7)]
-    (tmp_path / "x.folded").write_text("main;f 3\n")
+    (tmp_path / "x.folded.gz").write_bytes(gzip.compress(b"main;f 3\n"))
     store = Store(tmp_path / "folded", create=True)
-    (name,) = add_to_store(store, tmp_path / "x.folded").new
+    (name,) = add_to_store(store, tmp_path / "x.folded.gz").new
     export_run(store, name, tmp_path / "folded.pb.gz")
     again = read_pprof((tmp_path / "folded.pb.gz").read_bytes())
     assert again.types == [("samples", "unstated")] and [sample.values for sample in again.samples] == [(3,)]
