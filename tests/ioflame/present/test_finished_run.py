@@ -135,7 +135,7 @@ def test_folded_text_of_a_run_is_told_from_that_of_others(made: Run, tmp_path: P
     plain.write_text(text)
     found = read_stacks(read_source(str(plain)), None, None, "owner")
     assert [(stack.frames, stack.weight) for stack in found.stacks] == [
-        (("db_bench", "main", "Get"), 70), (("db_bench", "main"), 30),
+        (("db_bench", "main"), 30), (("db_bench", "main", "Get"), 70),
     ]  # fmt: skip
     assert (found.event, found.unit) == ("", "")
     own = made.path(Files.FOLDED)
