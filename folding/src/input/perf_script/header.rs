@@ -7,7 +7,7 @@
 
 use crate::collector::SampleHead;
 use crate::options::nanoseconds;
-use memchr::{memchr, memchr_iter, memchr2, memmem, memrchr2};
+use memchr::{memchr, memchr_iter, memmem};
 
 /// What a line outside a call chain is.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn split_at_time(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
         if text.get(colon + 1).is_some_and(|&b| !is_blank(b)) {
             return None;
         }
-        let start = memrchr2(b' ', b'\t', &text[..colon]).map_or(0, |blank| blank + 1);
+        let start = last_word_start(&text[..colon]);
         let word = &text[start..colon];
         let dot = memchr(b'.', word)?;
         let (seconds, fraction) = (&word[..dot], &word[dot + 1..]);
@@ -171,8 +171,15 @@ struct ThreadColumns<'a> {
 
 impl<'a> ThreadColumns<'a> {
     fn parse(text: &'a [u8]) -> Self {
-        let text = cut_time_of_day(cut_guest(text.trim_ascii_end()));
-        let (before, word, _) = last_word(text);
+        let mut text = cut_guest(text.trim_ascii_end());
+        let (mut before, mut word, _) = last_word(text);
+        // `2026-11-28 18:11:21.490141`, which `-F +tod` prints last.
+        if let Some((date_before, date, _)) = is_time_of_day(word).then(|| last_word(before)) {
+            if has_form(date, b"0000-00-00") {
+                text = date_before;
+                (before, word, _) = last_word(text);
+            }
+        }
         let text = if is_misc(word)
             && last_word(before).1.last().is_some_and(|b| b.is_ascii_digit() || *b == b']')
         {
@@ -209,13 +216,6 @@ impl<'a> ThreadColumns<'a> {
     }
 }
 
-/// Removes `2026-11-28 18:11:21.490141`, which `-F +tod` prints last.
-fn cut_time_of_day(text: &[u8]) -> &[u8] {
-    let (before, time, _) = last_word(text);
-    let (before, date, _) = last_word(before);
-    if is_time_of_day(time) && has_form(date, b"0000-00-00") { before } else { text }
-}
-
 /// Removes `VM:  123 VCPU:000 `, which precedes the command of a guest's sample.
 fn cut_guest(text: &[u8]) -> &[u8] {
     let cut = |text: &'_ [u8], mark: &[u8]| -> Option<usize> {
@@ -235,9 +235,14 @@ fn cut_padding(comm: &[u8]) -> &[u8] {
     if matches!(comm.len(), 16 | 8) { comm.trim_ascii_start() } else { comm }
 }
 
+/// Words are short: a vectorised search takes longer to begin.
+fn last_word_start(text: &[u8]) -> usize {
+    text.iter().rposition(|&b| is_blank(b)).map_or(0, |blank| blank + 1)
+}
+
 /// The last word, what precedes it without trailing blanks, and the width of the word with these blanks.
 fn last_word(text: &[u8]) -> (&[u8], &[u8], usize) {
-    let start = memrchr2(b' ', b'\t', text).map_or(0, |blank| blank + 1);
+    let start = last_word_start(text);
     let before = text[..start].trim_ascii_end();
     (before, &text[start..], text.len() - before.len())
 }
@@ -247,7 +252,7 @@ fn leading_blanks(text: &[u8]) -> usize {
 }
 
 fn word_len(text: &[u8]) -> usize {
-    memchr2(b' ', b'\t', text).unwrap_or(text.len())
+    text.iter().position(|&b| is_blank(b)).unwrap_or(text.len())
 }
 
 fn is_blank(byte: u8) -> bool {
