@@ -22,7 +22,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 pub use crate::weights::{ChainSamples, SampleHead};
-pub use frames::{FrameRef, RawFrame};
+pub use frames::{FrameRef, RawFrame, beyond_start};
 
 pub use crate::options::{Label, Options, StackDetail, Weight, Window};
 
@@ -123,11 +123,17 @@ impl Collector {
     /// Takes the frames that several open samples have in common, leaf first.
     pub fn close_all(&mut self, samples: &ChainSamples, leaf_first: &[FrameRef]) {
         let tally = samples.totals.tally;
+        let beyond = beyond_start(leaf_first);
+        let leaf_first = &leaf_first[..leaf_first.len() - beyond];
         let Some(kept) = self.kept(leaf_first.iter().map(|frame| frame.flags)) else {
             self.stats.filter(tally);
             return;
         };
         self.stats.count(&samples.totals);
+        if beyond > 0 {
+            self.stats.beyond_start_samples += tally.samples;
+            self.stats.beyond_start_weight += tally.weight;
+        }
         if !frames::is_complete(leaf_first) {
             self.stats.incomplete_samples += tally.samples;
             self.stats.incomplete_weight += tally.weight;

@@ -3,6 +3,9 @@
 //! A chain that did not was cut: by a missing frame pointer, by the size of the copied user stack, or by
 //! the kernel's limit on frames. The rule:
 //!
+//! - a chain ends at the outermost function in which threads begin and whose caller can be none: its address is in no
+//!   code (not mapped, a stack, the heap), or no call lies there. What is beyond is cut (`collector::beyond_start`), and
+//!   the rest of the rule is for what remains;
 //! - a chain with at least one user frame is complete if threads begin in the function of its outermost frame: that is
 //!   said by the unwind tables of the file (`symbolize::unwind::ThreadStarts`), because the C libraries of many
 //!   distributions have no names for it. Where there are none (text, code made at run time, Go), it is one of the

@@ -74,6 +74,9 @@ pub struct Stats {
     pub incomplete_weight: u128,
     /// The frames in which most of these end: the outermost of each that has a name.
     pub cut_at: Vec<CutAt>,
+    /// Samples whose chain went on beyond the start of its thread, where it was cut.
+    pub beyond_start_samples: u64,
+    pub beyond_start_weight: u128,
     /// Weight whose leaf frame has no symbol.
     pub unresolved_weight: u128,
     pub cut_copies: CutCopies,
@@ -164,6 +167,8 @@ impl Stats {
         self.dropped_lines += other.dropped_lines;
         self.incomplete_samples += other.incomplete_samples;
         self.incomplete_weight += other.incomplete_weight;
+        self.beyond_start_samples += other.beyond_start_samples;
+        self.beyond_start_weight += other.beyond_start_weight;
         self.unresolved_weight += other.unresolved_weight;
         self.cut_copies.absorb(other.cut_copies);
         self.truncated_chains += other.truncated_chains;

@@ -22,6 +22,11 @@ pub fn is_kernel(dso: &[u8]) -> bool {
         || memmem::find(base, b".ko.").is_some()
 }
 
+/// Whether the object is memory that holds no code.
+pub fn is_data(dso: &[u8]) -> bool {
+    dso.starts_with(b"[stack") || dso.starts_with(b"[heap]")
+}
+
 /// Whether the object holds code made at run time.
 pub fn is_jit(dso: &[u8]) -> bool {
     let base = base(dso);

@@ -14,7 +14,7 @@ impl<T> Default for Runs<T> {
     }
 }
 
-impl<T> Runs<T> {
+impl<T: Copy> Runs<T> {
     /// Adds what `fill` appends to all items, as one sequence.
     pub fn add(&mut self, fill: impl FnOnce(&mut Vec<T>)) {
         fill(&mut self.items);
@@ -44,6 +44,18 @@ impl<T> Runs<T> {
         &self.items
     }
 
+    /// Takes so many items from the end of each sequence.
+    pub fn shorten(&mut self, by: &[usize]) {
+        if by.iter().all(|&by| by == 0) {
+            return;
+        }
+        let mut shorter = Self { items: Vec::with_capacity(self.items.len()), ends: Vec::new() };
+        for (sequence, by) in self.iter().zip(by) {
+            shorter.add(|items| items.extend_from_slice(&sequence[..sequence.len() - by]));
+        }
+        *self = shorter;
+    }
+
     pub fn items_mut(&mut self) -> &mut [T] {
         &mut self.items
     }
@@ -61,5 +73,7 @@ mod tests {
         }
         assert_eq!(runs.iter().collect::<Vec<_>>(), [&[0, 1][..], &[], &[0, 1, 2]]);
         assert_eq!((runs.len(), runs.items()), (3, &[0, 1, 0, 1, 2][..]));
+        runs.shorten(&[1, 0, 2]);
+        assert_eq!(runs.iter().collect::<Vec<_>>(), [&[0][..], &[], &[0]]);
     }
 }

@@ -27,6 +27,8 @@ const KERNEL_ROOT: u8 = 8;
 pub(super) const FROM: u8 = 16;
 pub(super) const SKIP_AFTER: u8 = 32;
 const INLINED: u8 = 64;
+/// What it called it cannot have called: there is no code, or no call.
+const NO_CALLER: u8 = 128;
 
 /// Above this address lies the kernel, on every 64-bit machine perf knows.
 const KERNEL_SPACE: u64 = 0xffff_8000_0000_0000;
@@ -43,6 +45,11 @@ impl FrameRef {
     pub fn where_threads_begin(self, begin: bool) -> Self {
         let flags = self.flags & !USER_ROOT | if begin { USER_ROOT } else { 0 };
         Self { flags, ..self }
+    }
+
+    /// The same, where its code shows that it called nothing.
+    pub fn no_caller(self) -> Self {
+        Self { flags: self.flags | NO_CALLER, ..self }
     }
 
     /// Whether its symbol is not known.
@@ -106,6 +113,7 @@ impl Collector {
             number: self.profile.intern(Frame { name: &name, origin }),
             flags: flag(kernel, KERNEL)
                 | flag(unknown, UNKNOWN)
+                | flag(unknown && !kernel && (!dso_known || dso::is_data(dso)), NO_CALLER)
                 | flag(raw.inlined, INLINED)
                 | flag(root.user, USER_ROOT)
                 | flag(root.kernel, KERNEL_ROOT)
@@ -165,11 +173,26 @@ impl Collector {
     }
 }
 
+/// How many of the outermost frames lie beyond the function that starts the thread. They were read from what it keeps in
+/// the register of the frame pointer: `__libc_start_main` of glibc 2.43 has argv there, and argv and the environment look
+/// like two callers.
+pub fn beyond_start(leaf_first: &[FrameRef]) -> usize {
+    if leaf_first.last().is_none_or(starts_thread) {
+        return 0;
+    }
+    let starts =
+        leaf_first.windows(2).rposition(|pair| starts_thread(&pair[0]) && pair[1].flags & NO_CALLER != 0);
+    starts.map_or(0, |start| leaf_first.len() - 1 - start)
+}
+
+fn starts_thread(frame: &FrameRef) -> bool {
+    frame.flags & (USER_ROOT | KERNEL) == USER_ROOT
+}
+
 /// The rule of [`roots`].
 pub(super) fn is_complete(leaf_first: &[FrameRef]) -> bool {
     leaf_first.last().is_some_and(|outermost| {
         let kernel_only = || leaf_first.iter().all(|frame| frame.flags & KERNEL != 0);
-        outermost.flags & USER_ROOT != 0 && outermost.flags & KERNEL == 0
-            || outermost.flags & KERNEL_ROOT != 0 && kernel_only()
+        starts_thread(outermost) || outermost.flags & KERNEL_ROOT != 0 && kernel_only()
     })
 }

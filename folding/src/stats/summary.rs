@@ -45,6 +45,13 @@ impl Stats {
             percent(self.unresolved_weight, self.weight),
             self.lost_samples
         );
+        if self.beyond_start_samples > 0 {
+            let beyond = percent(self.beyond_start_weight, self.weight);
+            let _ = writeln!(
+                text,
+                "  {beyond} of the weight has chains that went on beyond the start of their thread, and were cut there"
+            );
+        }
         for other in &self.other_events {
             let _ = writeln!(
                 text,

@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::regular::{self, PartsOfFile};
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadRef};
-use object::{Object, ObjectSection, ObjectSegment, SectionIndex, elf};
+use object::{Architecture, Object, ObjectSection, ObjectSegment, SectionIndex, elf};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,7 @@ pub struct Segment {
 pub struct Elf {
     /// Where a program begins.
     pub entry: u64,
+    pub is_x86_64: bool,
     pub build_id: Option<Vec<u8>>,
     pub segments: Vec<Segment>,
     /// File name and checksum of the file that holds the debug information.
@@ -57,6 +58,7 @@ impl Elf {
         };
         Some(Self {
             entry: file.entry(),
+            is_x86_64: file.architecture() == Architecture::X86_64,
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             segments: file.segments().map(segment).filter(|segment| segment.size > 0).collect(),
             debug_link: file.gnu_debuglink().ok().flatten().map(|(name, crc)| (name.to_vec(), crc)),

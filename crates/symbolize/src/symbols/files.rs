@@ -8,6 +8,7 @@ use crate::regular;
 use crate::unwind::UnwindSections;
 use flate2::Crc;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -69,6 +70,14 @@ impl ObjectFile {
             Image::Memory(bytes) => (elf::symbols_of(bytes), None),
         };
         (table.unwrap_or_default(), note)
+    }
+
+    /// The file that the code is in.
+    pub fn code(&self) -> Option<File> {
+        match &self.image {
+            Image::File { binary, .. } => regular::open(binary).ok(),
+            Image::Memory(_) => None,
+        }
     }
 
     pub fn sections(&self, budget: &Budget) -> Option<UnwindSections> {

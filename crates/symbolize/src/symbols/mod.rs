@@ -4,6 +4,7 @@
 //! could not be used is reported once.
 
 mod build_ids;
+mod calls;
 mod debug_size;
 mod debugdata;
 mod demangle;

@@ -146,12 +146,9 @@ impl Chains {
         }
     }
 
-    /// Of each of so many places whether it is the outermost of a chain.
-    pub fn outermost(&self, places: usize) -> Vec<bool> {
-        let mut outermost = vec![false; places];
-        let chains = self.recorded.chains.iter().chain(self.merged.chains.iter());
-        chains.filter_map(<[u32]>::last).for_each(|&place| outermost[place as usize] = true);
-        outermost
+    /// The numbers of the places of each chain, leaf first; some chains may be the same.
+    pub fn recorded(&self) -> impl Iterator<Item = &[u32]> {
+        self.recorded.chains.iter().chain(self.merged.chains.iter())
     }
 
     pub fn resolved(&self) -> Vec<ResolvedAddress> {

@@ -19,6 +19,7 @@ mod naming;
 mod process_maps;
 mod sample_batcher;
 mod state;
+mod thread_starts;
 mod tracker;
 mod walk_pool;
 

@@ -1,8 +1,8 @@
 //! Counted chains into named stacks.
 
-use super::address_resolver::ResolvedAddress;
 use super::chains::Chains;
-use crate::collector::{Collector, FrameRef, RawFrame, StackDetail};
+use super::thread_starts::ThreadStarts;
+use crate::collector::{Collector, FrameRef, RawFrame, StackDetail, beyond_start};
 use crate::symbols::{AddressesToName, NamedFrame, ObjectId, Symbols};
 use crate::threads;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     }
     wanted.iter_mut().for_each(|wanted| wanted.offsets.dedup());
     let answers = symbols.name(&wanted, threads);
-    let begins = begin_threads(&order, &resolved, &chains.outermost(resolved.len()), symbols);
+    let ThreadStarts { begins, no_caller } = ThreadStarts::of(&chains, &order, &resolved, symbols);
 
     let detail = collector.options().detail;
     let (plain, with_sites) = (detail == StackDetail::Sites, detail.has_sites());
@@ -68,6 +68,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                         Some(begin) if !inlined => frame.where_threads_begin(begin),
                         _ => frame,
                     };
+                    let frame = if no_caller[id as usize] { frame.no_caller() } else { frame };
                     let at_address = detail == StackDetail::Addresses && !inlined;
                     named.frames.push(if at_address {
                         collector.at_address(frame, place.printed())
@@ -88,7 +89,8 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         let start = named.frames.len();
         let place = place(&id);
         let raw = RawFrame { address: Some(place.printed()), user: place.returns, ..RawFrame::default() };
-        named.frames.push(if plain { collector.plain_frame(&raw) } else { collector.frame(&raw) });
+        let frame = if plain { collector.plain_frame(&raw) } else { collector.frame(&raw) };
+        named.frames.push(frame.no_caller());
         if with_sites {
             sites[id as usize] = collector.site(0, 0, &named.frames[start..]);
         }
@@ -99,7 +101,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         let (chains, frames) = chains.size();
         collector.expect(chains, frames);
     }
-    let mut stack = Vec::new();
+    let (mut stack, mut beyond) = (Vec::new(), Vec::new());
     chains.each(|chain, samples| {
         stack.clear();
         for &id in chain {
@@ -107,6 +109,9 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                 &[only] => stack.push(only),
                 several => stack.extend_from_slice(several),
             }
+        }
+        if with_sites {
+            beyond.push(named.places_of(chain, beyond_start(&stack)));
         }
         if plain {
             collector.close_plain(samples, &stack);
@@ -116,33 +121,12 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     });
     if with_sites {
         let (mut chains, counted) = chains.into_parts();
+        chains.shorten(&beyond);
         chains.items_mut().iter_mut().for_each(|id| *id = sites[*id as usize]);
         collector.locate(chains, counted);
     } else {
         threads::drop_in_background(chains, threads);
     }
-}
-
-/// Whether user threads begin in the function of each place; None where no chain ends there, or only the name could
-/// say. order: numbers of the places, those of one object together
-fn begin_threads(
-    order: &[u32],
-    resolved: &[ResolvedAddress],
-    outermost: &[bool],
-    symbols: &mut Symbols,
-) -> Vec<Option<bool>> {
-    let object = |id: &u32| resolved[*id as usize].object;
-    let mut begins = vec![None; resolved.len()];
-    for of_object in order.chunk_by(|a, b| object(a) == object(b)) {
-        let asked: Vec<u32> = of_object.iter().copied().filter(|&id| outermost[id as usize]).collect();
-        let Some(object) = asked.first().map(object).filter(|&object| object != ObjectId::NONE) else {
-            continue;
-        };
-        let offsets = asked.iter().map(|&id| resolved[id as usize].offset).collect();
-        let answers = symbols.begin_threads(&AddressesToName { object, offsets });
-        asked.iter().zip(answers).for_each(|(&id, begin)| begins[id as usize] = begin);
-    }
-    begins
 }
 
 /// The frames of each place, innermost first.
@@ -154,5 +138,15 @@ struct ResolvedFrames {
 impl ResolvedFrames {
     fn of(&self, place: u32) -> &[FrameRef] {
         &self.frames[self.of_address[place as usize].clone()]
+    }
+
+    /// How many places the outermost frames of a chain are of.
+    fn places_of(&self, chain: &[u32], mut frames: usize) -> usize {
+        let of_place = |&&place: &&u32| {
+            let more = frames > 0;
+            frames -= frames.min(self.of(place).len());
+            more
+        };
+        chain.iter().rev().take_while(of_place).count()
     }
 }
