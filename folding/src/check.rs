@@ -14,7 +14,7 @@ use crate::symbols;
 use crate::threads;
 pub use account::Detail;
 use account::{Account, NAMELESS};
-pub use perf_report::PerfReport;
+pub use perf_report::{PerfReport, older_perf};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};

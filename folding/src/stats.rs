@@ -5,6 +5,7 @@ mod summary;
 use crate::error::Error;
 use crate::events::EventTotals;
 use crate::options::Weight;
+use crate::unwind::StackEnd;
 use crate::weights::{SampleTotals, Tally};
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -17,7 +18,7 @@ const SHOWN_LINES: usize = 3;
 const SHOWN_BYTES: usize = 160;
 const SHOWN_KINDS: usize = 8;
 
-/// Copied user stacks (`perf record --call-graph dwarf`) that continue beyond their copy: what their samples weigh.
+/// Copied user stacks (`perf record --call-graph dwarf`) that were not unwound to their beginning: what their samples weigh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CutCopies {
     /// As much was copied as was asked for.
@@ -25,14 +26,20 @@ pub struct CutCopies {
     /// The kernel stopped sooner: it copies with page faults off, so a page that is not in memory ends the copy. One in
     /// the middle of a stack may never have been written to.
     pub by_page: u128,
+    /// They end in code that no unwind table describes.
+    pub by_code: u128,
     /// Bytes that were asked for, the most if there are several events.
     pub bytes: u64,
 }
 
 impl CutCopies {
     /// A sample of which `filled` bytes were copied, and whose stack continues.
-    pub fn count(&mut self, weight: u64, filled: usize, bytes: u64) {
-        let sum = if (filled as u64) < bytes { &mut self.by_page } else { &mut self.by_size };
+    pub fn count(&mut self, weight: u64, end: StackEnd, filled: usize, bytes: u64) {
+        let sum = match end {
+            StackEnd::NoTable => &mut self.by_code,
+            StackEnd::BehindCopy if (filled as u64) < bytes => &mut self.by_page,
+            StackEnd::BehindCopy => &mut self.by_size,
+        };
         *sum = sum.saturating_add(weight.into());
         self.bytes = self.bytes.max(bytes);
     }
@@ -40,6 +47,7 @@ impl CutCopies {
     pub fn absorb(&mut self, other: Self) {
         self.by_size = self.by_size.saturating_add(other.by_size);
         self.by_page = self.by_page.saturating_add(other.by_page);
+        self.by_code = self.by_code.saturating_add(other.by_code);
         self.bytes = self.bytes.max(other.bytes);
     }
 }

@@ -61,4 +61,13 @@ fn what_perf_report_gives_up_on_is_told_in_its_words() {
     let (exit, out, error) = checked(&file(&[Event::default()], &records));
     assert_eq!((exit, &out[..]), (2, ""), "{error}");
     assert!(error.contains("perf report failed: ") && error.contains("0x"), "{error}");
+    assert!(!error.contains("was made by perf"), "{error}");
+    // A perf that is older than the recording is told from one that finds it damaged.
+    let text = b"99.7.rc1\0\0\0\0\0\0\0\0";
+    let later = (5, [&(text.len() as u32).to_le_bytes()[..], text].concat());
+    let (exit, out, error) = checked(&file_with(&[Event::default()], &records, &[later]));
+    assert_eq!((exit, &out[..]), (2, ""), "{error}");
+    for part in ["perf report failed: ", "was made by perf 99.7.rc1, this is perf ", "stackfold check "] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
 }

@@ -93,6 +93,74 @@ def test_argv_in_the_frame_pointer_is_no_caller(tmp_path: Path, name: str) -> No
     assert direct(data).keys() == {b"argv;[argv];[argv];[argv]"}
 
 
+_FRAMES_WITHOUT_POINTERS = """
+static volatile unsigned sink;
+__attribute__((noinline)) static void turn(unsigned times) {
+  for (unsigned i = 0; i < times; i++) sink = sink * 31 + i;
+}
+__attribute__((noinline)) static void work(unsigned times) {
+  volatile char held[64];
+  held[0] = (char)times;
+  for (unsigned i = 0; i < times; i++) turn(20000 + held[0] % 2);
+}
+int main(void) {
+  work(10000);
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("version", ["1", "3", "4"])
+def test_tables_of_debug_frame_are_used_beside_those_that_the_program_was_linked_with(
+    tmp_path: Path, version: str
+) -> None:
+    flags = ["-O2", "-g", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-Wl,--build-id"]
+    flags.append(f"-Wa,--gdwarf-cie-version={version}")
+    program = compiled(_FRAMES_WITHOUT_POINTERS, tmp_path / "tables", *flags)
+    sections = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True).stdout
+    assert " .eh_frame " in sections and " .debug_frame " in sections
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock:u", "-F", "999", "--call-graph", "dwarf"], program)
+    whole = stats(data, tmp_path)
+    assert whole["incomplete_weight"] < 0.02 * whole["weight"]
+    assert any(b";main;" in stack for stack in direct(data))
+    # A stripped file has them in the file of its debug information.
+    debug = tmp_path / "tables.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", program], check=True)
+    assert stats(data, tmp_path)["incomplete_weight"] == whole["incomplete_weight"]
+    # Without any it is said what is missing.
+    debug.unlink()
+    bare = stats(data, tmp_path)
+    assert bare["incomplete_weight"] > 0.9 * bare["weight"]
+    assert bare["cut_copies"]["by_code"] > 0.9 * bare["weight"]
+
+
+# It goes round with an address in the frame pointer that lies behind any copy.
+_CODE_MADE_AT_RUN_TIME = """
+#include <string.h>
+#include <sys/mman.h>
+static const unsigned char turn[] = {0x55, 0x48, 0x8d, 0xac, 0x24, 0, 0, 0x10, 0, 0xb9, 0, 0x80, 0, 0,
+                                     0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+int main(void) {
+  void* code = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(code, turn, sizeof turn);
+  for (int i = 0; i < 20000; i++) ((void (*)(void))code)();
+  return 0;
+}
+"""
+
+
+@pytest.mark.needs("x86_64")
+def test_stacks_that_end_in_code_without_tables_are_not_said_to_be_copied_too_short(tmp_path: Path) -> None:
+    program = compiled(_CODE_MADE_AT_RUN_TIME, tmp_path / "jit", "-O1")
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock:u", "-F", "999", "--call-graph", "dwarf"], program)
+    cut = stats(data, tmp_path)["cut_copies"]
+    assert cut["by_code"] > 0.9 * stats(data, tmp_path)["weight"]
+    assert cut["by_size"] == cut["by_page"] == 0
+    said = run("-o", "/dev/null", data).stderr.decode()
+    assert "perf inject -j" in said and "never written to" not in said
+
+
 def test_a_stack_that_ends_in_a_function_that_returns_is_incomplete_with_and_without_names(tmp_path: Path) -> None:
     program = compiled(_TWO_THREADS, tmp_path / "threads", "-O2", "-fomit-frame-pointer", "-static", "-pthread")
     # Of frame pointers that nobody keeps, nothing is seen but the leaf.

@@ -78,6 +78,8 @@ pub mod misc {
 /// Sections behind the records.
 pub mod feature {
     pub const BUILD_ID: u32 = 2;
+    /// Of the perf that recorded.
+    pub const VERSION: u32 = 5;
     pub const OS_RELEASE: u32 = 4;
     pub const ARCH: u32 = 6;
     pub const NRCPUS: u32 = 7;

@@ -2,6 +2,9 @@
 
 use super::account::{Account, Detail};
 use crate::error::Error;
+use crate::regular;
+use crate::terminal;
+use perfdata::reader::header::Header;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -40,9 +43,35 @@ pub fn ask(recording: &Path, only_pids: &[i64], detail: Detail) -> Result<PerfRe
     // It exits with 0 as well where it gave up on the records; a recording without samples is no failure.
     let refused = report.accounts.is_empty() && !words.contains("has no samples");
     if refused || !output.status.success() {
-        return Err(Error::usage(format!("perf report failed: {}", words.trim())));
+        let older = older_perf(recording).map_or(String::new(), |why| format!("\n{why}"));
+        return Err(Error::usage(format!("perf report failed: {}{older}", words.trim())));
     }
     Ok(report)
+}
+
+/// Why this machine's perf may not understand a recording: a later one wrote it.
+pub fn older_perf(recording: &Path) -> Option<String> {
+    let mut header = Header::default();
+    // What its header says, whether all of it can be read or not.
+    let _ = header.read_file(&mut regular::open(recording).ok()?);
+    let recorded = String::from_utf8_lossy(&header.perf_version).into_owned();
+    let output = Command::new("perf").arg("--version").output().ok()?;
+    let own = String::from_utf8_lossy(&output.stdout);
+    let own = own.trim().trim_start_matches("perf version ");
+    (version(own)? < version(&recorded)?).then(|| {
+        format!(
+            "the recording was made by perf {}, this is perf {own}, which may not know all that is in it; compare with a perf of \
+             that version or a later one, first in PATH: PATH=/its/directory:$PATH stackfold check {}",
+            terminal::name(&recorded),
+            recording.display()
+        )
+    })
+}
+
+/// The first two numbers of a version: `7.2` of `7.2.rc1.g8c1d`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 /// Adds up the rows: period, thread, symbol. perf writes `.` for a `|` within a field.

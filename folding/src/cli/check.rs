@@ -3,7 +3,7 @@
 use super::input::ThreadCount;
 use super::output;
 use super::overwrite::refuse_overwriting;
-use super::{write_output, write_text};
+use super::{say, write_output, write_text};
 use crate::check::{self, Comparison, Verdict};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::terminal;
@@ -61,7 +61,13 @@ pub fn run(args: &CheckArgs) -> Result<u8, Error> {
         TextFormat::Text => write_text(path, |out| out.write_all(text(&comparison).as_bytes()))?,
         TextFormat::Json => write_output(path, |out| output::json(&comparison, out))?,
     }
-    Ok(if comparison.is_equal() { EXIT_OK } else { EXIT_PARTIAL })
+    if comparison.is_equal() {
+        return Ok(EXIT_OK);
+    }
+    if let Some(why) = check::older_perf(&args.input) {
+        say(&format!("stackfold: {why}\n"));
+    }
+    Ok(EXIT_PARTIAL)
 }
 
 fn text(comparison: &Comparison) -> String {

@@ -5,15 +5,17 @@ use crate::terminal;
 use std::fmt::Write as _;
 
 const SHOWN_NOTES: usize = 8;
-/// Bytes of a stack that perf copies at most: the length of a record has 16 bits.
-const MOST_COPIED: u64 = 65_528;
+/// Bytes of a stack that can be asked of perf, which rounds them down to a multiple of 8: the length of a record has 16 bits.
+const MOST_ASKED: u64 = 65_528;
+/// What the rest of a record needs of those: the kernel copies less (65,280 are usual), whatever was asked for.
+const REST_OF_RECORD: u64 = 1024;
 
 impl CutCopies {
     /// What to do about it, where it is more than a hundredth of the weight.
     fn warnings(&self, weight: u128) -> impl Iterator<Item = String> {
         let larger = match self.bytes {
-            ..MOST_COPIED => {
-                let twice = self.bytes.saturating_mul(2).clamp(8192, MOST_COPIED);
+            bytes if bytes < MOST_ASKED - REST_OF_RECORD => {
+                let twice = bytes.saturating_mul(2).clamp(8192, MOST_ASKED);
                 format!("perf record --call-graph dwarf,{twice}")
             }
             _ => "perf copies no more; frame pointers (perf record -g) have no such limit".to_owned(),
@@ -21,7 +23,12 @@ impl CutCopies {
         let by_size = format!("have stacks longer than the {} bytes copied of them: {larger}", self.bytes);
         let by_page = "have stacks whose copy ends at a page never written to, where the kernel stops: \
              read the stacks once before recording (stacksampler --pid PID --seconds 1 -o /dev/null)";
-        [(self.by_size, by_size), (self.by_page, by_page.to_owned())]
+        let by_code = "have stacks that end in code without unwind tables. Code made at run time: perf record -k 1, let the \
+             program write a jitdump, and add its tables to the recording (perf inject -j -i perf.data -o injected.data); a \
+             file without: frame pointers (perf record -g)";
+        let texts =
+            [(self.by_size, by_size), (self.by_page, by_page.to_owned()), (self.by_code, by_code.to_owned())];
+        texts
             .into_iter()
             .filter(move |(part, _)| part.saturating_mul(100) > weight)
             .map(move |(part, text)| format!("samples of {} of the weight {text}", percent(part, weight)))
@@ -157,7 +164,20 @@ fn percent(part: u128, whole: u128) -> String {
 mod tests {
     use super::*;
     use crate::options::Weight;
+    use crate::unwind::StackEnd;
     use crate::weights::{SampleTotals, SampleWeight};
+
+    #[test]
+    fn larger_copies_are_advised_as_long_as_perf_makes_some() {
+        let advice = |bytes| {
+            let mut cut = CutCopies::default();
+            cut.count(1, StackEnd::BehindCopy, bytes as usize, bytes);
+            cut.warnings(1).next().unwrap()
+        };
+        assert!(advice(32_768).ends_with("perf record --call-graph dwarf,65528"), "{}", advice(32_768));
+        // What perf stores of 65,528.
+        assert!(advice(65_280).contains("perf copies no more"), "{}", advice(65_280));
+    }
 
     fn one(weight: u64) -> SampleTotals {
         SampleWeight::new(Weight::Period, Some(weight)).into()

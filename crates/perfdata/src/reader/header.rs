@@ -14,8 +14,9 @@ const EVENTS: usize = 1 << 16;
 /// Ids of all events together: each has one for every thread and processor.
 const IDS: usize = 4 << 20;
 /// Features that are read.
-const WANTED: [u32; 6] = [
+const WANTED: [u32; 7] = [
     feature::BUILD_ID,
+    feature::VERSION,
     feature::OS_RELEASE,
     feature::ARCH,
     feature::NRCPUS,
@@ -31,6 +32,8 @@ pub struct Header {
     pub ids: Arc<HashMap<u64, usize>>,
     /// The groups of events were taken.
     grouped: bool,
+    /// Of the perf that recorded; empty if that is not known.
+    pub perf_version: Vec<u8>,
     pub os_release: Vec<u8>,
     pub arch: Vec<u8>,
     /// Processors that the machine has or may get; 0 if that is not known.
@@ -132,6 +135,7 @@ impl Header {
     pub fn feature(&mut self, number: u32, bytes: &[u8]) {
         match number {
             feature::BUILD_ID => self.build_id_list(bytes),
+            feature::VERSION => self.perf_version = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
             feature::OS_RELEASE => self.os_release = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
             feature::ARCH => self.arch = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
             feature::NRCPUS => {

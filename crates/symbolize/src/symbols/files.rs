@@ -82,7 +82,11 @@ impl ObjectFile {
 
     pub fn sections(&self, budget: &Budget) -> Option<UnwindSections> {
         match &self.image {
-            Image::File { binary, .. } => UnwindSections::read(binary, budget),
+            Image::File { binary, .. } => {
+                let debug =
+                    self.debug_info.as_ref().map(|debug| &*debug.path).filter(|debug| debug != binary);
+                UnwindSections::read(binary, debug, budget)
+            }
             Image::Memory(bytes) => UnwindSections::of_bytes(bytes),
         }
     }

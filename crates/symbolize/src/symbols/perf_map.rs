@@ -11,6 +11,7 @@ use super::options::SymbolOptions;
 use super::table::{Binding, SymbolTable, TableBuilder};
 use crate::budget::Budget;
 use crate::regular;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -77,8 +78,8 @@ fn user_of(process: &str) -> Option<u32> {
 /// The table of a text, unless that takes more than is left.
 fn table(text: &[u8], budget: &Budget) -> Result<SymbolTable, String> {
     let lines = memchr::memchr_iter(b'\n', text).count() + 1;
-    // A list that grows has room for up to twice as many.
-    let size = 2 * (text.len() as u64 + TableBuilder::size(lines));
+    // The ranges and the symbols, each of up to two parts; a list that grows has room for up to twice as many.
+    let size = 2 * (text.len() as u64 + 4 * TableBuilder::size(lines));
     let share = budget.take(size).ok_or_else(|| {
         format!(
             "its {lines} lines take {size} bytes, more than is left of {} that all files may take",
@@ -90,16 +91,34 @@ fn table(text: &[u8], budget: &Budget) -> Result<SymbolTable, String> {
     Ok(table)
 }
 
+/// The order of the lines is that of time: what is compiled into memory that was free again is what runs there. An entry of
+/// no bytes is no code.
 fn parse(text: &[u8]) -> SymbolTable {
-    let mut builder = TableBuilder::default();
+    let mut by_start: BTreeMap<u64, (u64, &[u8])> = BTreeMap::new();
     for line in text.split(|&byte| byte == b'\n') {
         let entry = number(line).and_then(|(start, rest)| {
             let (size, rest) = number(rest.strip_prefix(b" ")?)?;
             Some((start, size, rest.strip_prefix(b" ")?))
         });
-        if let Some((start, size, name)) = entry {
-            builder.push(start, size, name.trim_ascii_end(), Binding { weak: false, global: true });
+        let Some((start, size, name)) = entry.filter(|(_, size, _)| *size > 0) else { continue };
+        let end = start.saturating_add(size);
+        while let Some((&old, &(old_end, old_name))) = by_start.range(..end).next_back() {
+            if old_end <= start {
+                break;
+            }
+            by_start.remove(&old);
+            if old_end > end {
+                by_start.insert(end, (old_end, old_name));
+            }
+            if old < start {
+                by_start.insert(old, (start, old_name));
+            }
         }
+        by_start.insert(start, (end, name.trim_ascii_end()));
+    }
+    let mut builder = TableBuilder::default();
+    for (start, (end, name)) in by_start {
+        builder.push(start, end - start, name, Binding { weak: false, global: true });
     }
     builder.build()
 }
@@ -113,6 +132,29 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::*;
     use crate::addresses::ObjectAddress;
+
+    #[test]
+    fn a_later_line_is_what_runs_where_an_earlier_one_ran() {
+        let map = parse(
+            b"1000 100 a_longer_name\n1000 100 f\n1000 0 nothing\n2000 100 around\n2040 20 inside\n\
+              3010 10 covered\n3000 40 covers\n303c 8 behind\n",
+        );
+        let name = |address| map.find(ObjectAddress(address)).map(String::from_utf8_lossy);
+        for (address, expected) in [
+            (0x1000, Some("f")),
+            (0x10ff, Some("f")),
+            (0x1100, None),
+            (0x203f, Some("around")),
+            (0x2050, Some("inside")),
+            (0x2060, Some("around")),
+            (0x3015, Some("covers")),
+            (0x303b, Some("covers")),
+            (0x3043, Some("behind")),
+            (0x3044, None),
+        ] {
+            assert_eq!(name(address).as_deref(), expected, "{address:x}");
+        }
+    }
 
     #[test]
     fn lines_of_the_jvm_and_of_others_are_read() {

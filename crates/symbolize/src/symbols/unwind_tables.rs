@@ -46,7 +46,8 @@ impl Symbols {
         /// From a program's entry on: some machine's first instructions, which are described by nothing.
         const ENTRY_BYTES: u64 = 64;
         let (found, sections) = (self.find(places.object), self.sections(places.object));
-        let starts = sections.as_ref().and_then(|sections| sections.frames()).map(ThreadStarts::new);
+        let starts =
+            sections.as_ref().and_then(|sections| sections.frames()).map(|frames| ThreadStarts { frames });
         let begins = |&offset: &FileOffset| {
             let elf = &found.as_ref()?.elf;
             let ObjectAddress(address) = elf.address_at(offset)?;

@@ -9,6 +9,7 @@
 //! sp and bp alone, with a CFA relative to any of them; and evaluate `DW_CFA_def_cfa_expression` with `DW_OP_deref` and
 //! branches, with a bound on the steps.
 
+use super::Machine;
 use super::eh_frame::{DwarfSlice, EhFrames, Fde, is_followed, needs_more, row};
 use super::sections::{MappedObject, UnwindSections};
 use framehop::x86_64::UnwindRegsX86_64;
@@ -29,11 +30,11 @@ const KEPT: [Register; 5] = [X86_64::RBX, X86_64::R12, X86_64::R13, X86_64::R14,
 const STEPS: u32 = 256;
 
 /// A file in an address space, as far as this module needs it.
-struct CfaFile {
+pub struct CfaFile {
     range: Range<u64>,
     /// What to add to the file's own addresses.
-    bias: u64,
-    sections: Arc<UnwindSections>,
+    pub bias: u64,
+    pub sections: Arc<UnwindSections>,
 }
 
 impl CfaFile {
@@ -70,7 +71,7 @@ const PAGES: u64 = 1 << 12;
 const PAGE_LOG2: u32 = 12;
 
 impl CfaFiles {
-    pub fn new<'m>(mapped: impl Iterator<Item = &'m MappedObject>) -> Self {
+    pub fn new<'m>(machine: Machine, mapped: impl Iterator<Item = &'m MappedObject>) -> Self {
         let file = |file: &MappedObject| CfaFile {
             range: file.range(),
             bias: file.bias(),
@@ -79,7 +80,7 @@ impl CfaFiles {
         let mut files: Vec<CfaFile> = mapped.map(file).collect();
         files.sort_by_key(|file| file.range.start);
         let mut functions = Vec::new();
-        for (index, file) in files.iter().enumerate() {
+        for (index, file) in files.iter().enumerate().filter(|_| machine == Machine::X86_64) {
             let here = file.sections.with_other_cfa().iter().map(|function| {
                 let Range { start, end } = function.range;
                 (start.wrapping_add(file.bias)..end.wrapping_add(file.bias), index, function.entry)
@@ -107,7 +108,7 @@ impl CfaFiles {
         range.contains(&address).then(|| (&self.files[*file], *entry))
     }
 
-    fn file(&self, address: u64) -> Option<&CfaFile> {
+    pub fn file(&self, address: u64) -> Option<&CfaFile> {
         let after = self.files.partition_point(|file| file.range.start <= address);
         self.files.get(after.checked_sub(1)?).filter(|file| file.range.contains(&address))
     }

@@ -1,8 +1,9 @@
 //! The frames that `.eh_frame` describes, and those among them that framehop does not follow.
 
+use super::one_section::TableRow;
 use gimli::{
     AArch64, BaseAddresses, CallFrameInstruction, CieOrFde, CommonInformationEntry, EhFrame, Expression,
-    FrameDescriptionEntry, Operation, ParsedEhFrameHdr, Register, SectionId, UnwindContext, UnwindSection,
+    FrameDescriptionEntry, Operation, ParsedEhFrameHdr, Register, UnwindContext, UnwindSection,
     UnwindTableRow, X86_64,
 };
 use std::ops::Range;
@@ -55,18 +56,15 @@ impl<'a> EhFrames<'a> {
         functions
     }
 
-    /// Where each function begins and where it is described, in order.
-    pub fn functions(&self) -> Vec<(u64, usize)> {
-        let entries = self.entries(|_| true);
-        let mut functions: Vec<_> = entries.iter().map(|one| (one.initial_address(), one.offset())).collect();
-        functions.sort_unstable();
-        functions
+    /// Where each function begins and where it is described.
+    pub fn functions(&self) -> Vec<TableRow> {
+        self.entries(|_| true).iter().map(|one| (one.initial_address(), one.offset())).collect()
     }
 
     /// The descriptions that are wanted, by their places in the section.
     fn entries(&self, mut wanted: impl FnMut(&Range<usize>) -> bool) -> Vec<Fde<'a>> {
         let mut common: Option<CommonInformationEntry<DwarfSlice>> = None;
-        let places = RawEntries { bytes: self.bytes, at: 0 };
+        let places = RawEntries::of(self.bytes);
         let functions =
             places.filter(|entry| entry.id != 0).map(|entry| entry.place).filter(|place| wanted(place));
         let parsed = functions.filter_map(|place| {
@@ -115,14 +113,9 @@ pub const LONGEST: usize = 64 << 10;
 
 /// Whether a section cannot be given to framehop, which evaluates any rule to its end, and reads the description again for each
 /// frame. No compiler's rules jump back. `listed`: the places that a table says functions are described at.
-pub fn is_endless<'a, S: UnwindSection<DwarfSlice<'a>>>(
-    section: &S,
-    bytes: &'a [u8],
-    bases: &BaseAddresses,
-    kind: SectionId,
-    mut listed: impl Iterator<Item = usize>,
-) -> bool {
-    let places = EntryPlaces::of(bytes, kind);
+pub fn is_endless(frames: &EhFrames, mut listed: impl Iterator<Item = usize>) -> bool {
+    let EhFrames { bytes, eh_frame: section, bases, .. } = frames;
+    let places = EntryPlaces::of(bytes);
     // Within other entries could lie any rule.
     if places.longest > LONGEST || !places.refers_to_entries || listed.any(|place| !places.has(place)) {
         return true;
@@ -137,7 +130,7 @@ pub fn is_endless<'a, S: UnwindSection<DwarfSlice<'a>>>(
                 (common.offset(), common.instructions(section, bases), common.encoding())
             }
             CieOrFde::Fde(partial) if suspects.peek() == Some(&partial.offset()) => {
-                match partial.parse(S::cie_from_offset) {
+                match partial.parse(EhFrame::cie_from_offset) {
                     Ok(entry) => (entry.offset(), entry.instructions(section, bases), entry.cie().encoding()),
                     Err(_) => return true,
                 }
@@ -164,16 +157,22 @@ pub fn is_endless<'a, S: UnwindSection<DwarfSlice<'a>>>(
 }
 
 /// The entries of a section, one behind the other, read faster than by gimli.
-struct RawEntries<'a> {
+pub struct RawEntries<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-struct RawEntry {
+impl<'a> RawEntries<'a> {
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+}
+
+pub struct RawEntry {
     /// With its length; behind the section's end where that is damaged, or of the form with 64 bits, for sections of 4 GiB.
-    place: Range<usize>,
+    pub place: Range<usize>,
     /// The word behind the length.
-    id: u32,
+    pub id: u32,
 }
 
 impl Iterator for RawEntries<'_> {
@@ -206,7 +205,7 @@ struct EntryPlaces {
 }
 
 impl EntryPlaces {
-    fn of(bytes: &[u8], kind: SectionId) -> Self {
+    fn of(bytes: &[u8]) -> Self {
         let mut found = Self {
             begins: vec![0; bytes.len() / 64 + 1],
             longest: 0,
@@ -215,15 +214,11 @@ impl EntryPlaces {
         };
         let mut common = Vec::new();
         let mut jumps = Jumps::of(bytes);
-        for RawEntry { place: Range { start, end }, id } in (RawEntries { bytes, at: 0 }) {
+        for RawEntry { place: Range { start, end }, id } in RawEntries::of(bytes) {
             found.begins[start / 64] |= 1 << (start % 64);
             found.longest = found.longest.max(end - start);
-            // Where what it has in common with others is described; 0 or all ones: it is such a description.
-            let refers = match kind {
-                SectionId::EhFrame if id != 0 => (start + 4).wrapping_sub(id as usize),
-                SectionId::DebugFrame if id != u32::MAX => id as usize,
-                _ => start,
-            };
+            // Where what it has in common with others is described; 0: it is such a description.
+            let refers = if id == 0 { start } else { (start + 4).wrapping_sub(id as usize) };
             if refers != start && common.last() != Some(&refers) {
                 common.push(refers);
             }

@@ -2,6 +2,7 @@
 
 mod cfa;
 mod eh_frame;
+mod one_section;
 mod sections;
 mod starts;
 
@@ -95,8 +96,16 @@ pub struct UnwoundStack<'a> {
     pub ip: u64,
     /// Where each call returns to, leaf first.
     pub returns: &'a [u64],
-    /// The outermost frame's caller was looked for behind the copy.
-    pub cut: bool,
+    /// Why the outermost frame's caller was not found, where that is known.
+    pub end: Option<StackEnd>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackEnd {
+    /// It lies behind the copy.
+    BehindCopy,
+    /// No unwind table describes the frame.
+    NoTable,
 }
 
 /// What one thread needs to walk stacks.
@@ -125,7 +134,7 @@ impl Walker {
         };
         let deepest = DEEPEST.min(stack.len() / OF_CALL + WITHOUT);
         let (frames, left) = (&mut self.frames, &mut self.left);
-        let whole = match &tables.unwinders {
+        let last = match &tables.unwinders {
             Unwinders::X86_64(unwinder) => {
                 let registers = UnwindRegsX86_64::new(ip, sp, fp);
                 let (files, saved) = (&tables.files, &Cell::default());
@@ -145,7 +154,11 @@ impl Walker {
                 })
             }
         };
-        UnwoundStack { ip, returns: &self.frames, cut: !whole && behind.get() }
+        let end = last.and_then(|last| match tables.describe(last.address_for_lookup()) {
+            false => Some(StackEnd::NoTable),
+            true => behind.get().then_some(StackEnd::BehindCopy),
+        });
+        UnwoundStack { ip, returns: &self.frames, end }
     }
 }
 
@@ -157,7 +170,7 @@ fn made<C: Default>(caches: &mut Vec<C>) -> &mut [C] {
     caches
 }
 
-/// `unwind_frame` may unwind a frame in the unwinder's place. Whether the outermost frame said that it is the last.
+/// `unwind_frame` may unwind a frame in the unwinder's place. Gives the outermost frame, unless it said that it is the last.
 fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     unwinder: &U,
     ip: u64,
@@ -166,33 +179,32 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     read: &mut R,
     (frames, deepest): (&mut Vec<u64>, usize),
     mut unwind_frame: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> CallerFrame,
-) -> bool {
+) -> Option<FrameAddress> {
     let mut at = FrameAddress::from_instruction_pointer(ip);
     while frames.len() < deepest {
         let return_address = match unwind_frame(at, &mut registers, read) {
             CallerFrame::At(return_address) => return_address,
-            CallerFrame::Unknown => return false,
+            CallerFrame::Unknown => return Some(at),
             CallerFrame::Followed => {
                 let cache = (at.address_for_lookup().wrapping_mul(SPREAD) >> (64 - CACHES_LOG2)) as usize;
                 match unwinder.unwind_frame(at, &mut registers, &mut caches[cache], read) {
                     Ok(Some(return_address)) => return_address,
-                    Ok(None) => return true,
-                    Err(_) => return false,
+                    Ok(None) => return None,
+                    Err(_) => return Some(at),
                 }
             }
         };
-        let Some(next) = FrameAddress::from_return_address(return_address) else { return true };
+        let Some(next) = FrameAddress::from_return_address(return_address) else { return None };
         frames.push(return_address);
         at = next;
     }
-    false
+    Some(at)
 }
 
 impl UnwindTables {
     pub fn new(machine: Machine, files: Vec<MappedObject>) -> Self {
         let size = files.iter().map(MappedObject::size).sum();
-        let of_machine = files.iter().filter(|_| machine == Machine::X86_64);
-        let of_machine = cfa::CfaFiles::new(of_machine);
+        let cfa_files = cfa::CfaFiles::new(machine, files.iter());
         let modules = files
             .into_iter()
             .map(|file| Module::new(String::new(), file.range(), file.bias(), file.sections.explicit()));
@@ -208,7 +220,14 @@ impl UnwindTables {
                 Unwinders::Aarch64(unwinder)
             }
         };
-        Self { unwinders, files: of_machine, size }
+        Self { unwinders, files: cfa_files, size }
+    }
+
+    /// Whether the function around an address has an unwind table.
+    fn describe(&self, address: u64) -> bool {
+        let Some(file) = self.files.file(address) else { return false };
+        let entry = || file.sections.frames()?.entry_of(address.wrapping_sub(file.bias));
+        entry().is_some()
     }
 }
 
@@ -227,14 +246,14 @@ mod tests {
         let mut stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let registers = Registers { ip: 0x40_0010, sp, fp: sp + 16, lr: 0, general: General::default() };
         let mut walk = |stack: &[u8]| {
-            let UnwoundStack { ip, returns, cut } = walker.walk(&tables, registers, stack);
-            (ip, returns.to_vec(), cut)
+            let UnwoundStack { ip, returns, end } = walker.walk(&tables, registers, stack);
+            (ip, returns.to_vec(), end)
         };
-        assert_eq!(walk(&stack), (0x40_0010, vec![0x40_1000, 0x40_2000], true));
-        assert_eq!(walk(&stack[..32]), (0x40_0010, vec![0x40_1000], true));
-        assert_eq!(walk(&[]), (0x40_0010, vec![], true));
+        assert_eq!(walk(&stack), (0x40_0010, vec![0x40_1000, 0x40_2000], Some(StackEnd::NoTable)));
+        assert_eq!(walk(&stack[..32]), (0x40_0010, vec![0x40_1000], Some(StackEnd::NoTable)));
+        assert_eq!(walk(&[]), (0x40_0010, vec![], Some(StackEnd::NoTable)));
         // A return address of 0 ends the stack, wherever the copy ends.
         stack.extend([0; 16]);
-        assert!(!walk(&stack).2);
+        assert_eq!(walk(&stack).2, None);
     }
 }

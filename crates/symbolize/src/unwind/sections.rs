@@ -1,13 +1,14 @@
 //! The parts of an ELF file that say how to unwind its functions.
 
 use super::eh_frame::{CfaFunction, EhFrames, is_endless};
+use super::one_section::{self, TableRow};
 use crate::addresses::{ObjectAddress, ProcessAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::regular::{self, PartsOfFile};
 use framehop::ExplicitModuleSectionInfo;
-use gimli::{BaseAddresses, DebugFrame, EhFrame, EhFrameHdr, LittleEndian, SectionId};
+use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian};
 use object::read::{File, ReadRef};
-use object::{Architecture, Object, ObjectSection};
+use object::{Architecture, Object, ObjectSection, ObjectSegment};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -15,15 +16,23 @@ use std::sync::{Arc, OnceLock};
 /// Bytes of an address.
 const ADDRESS: u8 = 8;
 
+const DEBUG_FRAME: &str = ".debug_frame";
+
+/// Bytes of a section in memory.
+fn size_of<'a, R: ReadRef<'a>>(file: &File<'a, R>, section: &str) -> u64 {
+    let section = file.section_by_name(section).and_then(|section| section.compressed_file_range().ok());
+    section.map_or(0, |place| place.uncompressed_size)
+}
+
 type Section = Option<(Range<u64>, Arc<[u8]>)>;
 
 #[derive(Clone, Debug, Default)]
 pub struct UnwindSections {
     text: Option<Range<u64>>,
     got: Option<Range<u64>>,
+    /// With what `.debug_frame` describes beside it.
     eh_frame: Section,
     eh_frame_hdr: Section,
-    debug_frame: Section,
     /// Functions that framehop does not follow everywhere.
     other_cfa: Vec<CfaFunction>,
     endless: OnceLock<bool>,
@@ -33,23 +42,32 @@ pub struct UnwindSections {
 
 impl UnwindSections {
     /// Those of a file, if they fit into what is left of the budget.
-    pub fn read(path: &Path, budget: &Budget) -> Option<Self> {
-        let source = regular::open(path).ok()?;
-        let len = source.metadata().ok()?.len();
-        let parts = PartsOfFile::of(source);
+    ///
+    /// debug: the file of its debug information, if that is another
+    pub fn read(path: &Path, debug: Option<&Path>, budget: &Budget) -> Option<Self> {
+        let opened = |path: &Path| {
+            let source = regular::open(path).ok()?;
+            Some((source.metadata().ok()?.len(), PartsOfFile::of(source)))
+        };
+        let (len, parts) = opened(path)?;
         let file = File::parse(&parts).ok()?;
-        let size = |name: &&str| file.section_by_name(name)?.compressed_file_range().ok();
-        let sizes = [".eh_frame", ".eh_frame_hdr", ".debug_frame"].iter().filter_map(size);
-        let share = budget
-            .take_of(len, sizes.fold(0, |sum: u64, place| sum.saturating_add(place.uncompressed_size)))?;
-        Some(Self { _share: Some(Arc::new(share)), ..Self::of(&file) })
+        let beside = debug.and_then(opened);
+        let debug = beside.as_ref().and_then(|(_, parts)| File::parse(parts).ok());
+        let described = debug.as_ref().filter(|debug| size_of(debug, DEBUG_FRAME) > 0).unwrap_or(&file);
+        let sizes = [(&file, ".eh_frame"), (&file, ".eh_frame_hdr"), (described, DEBUG_FRAME)];
+        let size = sizes.iter().fold(0_u64, |sum, (file, name)| sum.saturating_add(size_of(file, name)));
+        let len = len.saturating_add(beside.as_ref().map_or(0, |(len, _)| *len));
+        let share = budget.take_of(len, size)?;
+        Some(Self { _share: Some(Arc::new(share)), ..Self::of(&file, described) })
     }
 
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        Some(Self::of(&File::parse(bytes).ok()?))
+        let file = File::parse(bytes).ok()?;
+        Some(Self::of(&file, &file))
     }
 
-    fn of<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Self {
+    /// described: the file that has `.debug_frame`, if any has
+    fn of<'a, R: ReadRef<'a>>(file: &File<'a, R>, described: &File<'a, R>) -> Self {
         let range = |name: &str| {
             let section = file.section_by_name(name)?;
             Some(section.address()..section.address().checked_add(section.size())?)
@@ -63,18 +81,46 @@ impl UnwindSections {
             got: range(".got"),
             eh_frame: whole(".eh_frame"),
             eh_frame_hdr: whole(".eh_frame_hdr"),
-            debug_frame: whole(".debug_frame"),
             other_cfa: Vec::new(),
             endless: OnceLock::new(),
             _share: None,
         };
-        // Version 1; places and rows in the form of all linkers. In another one the section is not read.
-        const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
-        sections.eh_frame_hdr.take_if(|(_, bytes)| !bytes.starts_with(&FORM));
+        // In another form the section is not read.
+        sections.eh_frame_hdr.take_if(|(_, bytes)| !bytes.starts_with(&one_section::FORM));
+        let debug_frame = described.section_by_name(DEBUG_FRAME).and_then(|one| one.uncompressed_data().ok());
+        let code = file.segments().filter(|segment| segment.permissions().executable());
+        let code: Vec<_> =
+            code.map(|code| code.address()..code.address().saturating_add(code.size())).collect();
+        sections.complete(debug_frame.as_deref().unwrap_or(&[]), &code);
         if file.architecture() == Architecture::X86_64 {
             sections.other_cfa = sections.frames().map(|frames| frames.with_other_cfa()).unwrap_or_default();
         }
         sections
+    }
+
+    /// Adds what `.debug_frame` describes, and the table that static programs lack.
+    fn complete(&mut self, debug_frame: &[u8], code: &[Range<u64>]) {
+        let listed = self.eh_frame_hdr.is_some();
+        if debug_frame.is_empty() && (listed || self.eh_frame.is_none()) {
+            return;
+        }
+        let mut rows: Vec<_> = match self.frames() {
+            Some(frames) if !listed => frames.functions(),
+            _ => self.rows().collect(),
+        };
+        let beside = |range: &Range<u64>| (range.start..range.start, Arc::default());
+        let eh_frame = self.eh_frame.take().or_else(|| self.text.as_ref().map(beside));
+        let Some((Range { start, .. }, mut bytes)) = eh_frame else { return };
+        if !debug_frame.is_empty() {
+            let mut section = bytes.to_vec();
+            rows.extend(one_section::append(&mut section, debug_frame, |address| {
+                code.iter().any(|range| range.contains(&address))
+            }));
+            bytes = section.into();
+        }
+        let table = one_section::table(rows, start);
+        self.eh_frame_hdr = Some((start..start + table.len() as u64, table.into()));
+        self.eh_frame = Some((start..start + bytes.len() as u64, bytes));
     }
 
     /// Whether they cannot be given to the unwinder; looked at once.
@@ -83,35 +129,18 @@ impl UnwindSections {
     }
 
     fn find_endless(&self) -> bool {
-        let debug_frame = self.debug_frame.as_ref().is_some_and(|(_, bytes)| {
-            let mut section = DebugFrame::new(bytes, LittleEndian);
-            section.set_address_size(ADDRESS);
-            let bases = BaseAddresses::default();
-            is_endless(&section, bytes, &bases, SectionId::DebugFrame, std::iter::empty())
-        });
-        let eh_frame = || {
-            let EhFrames { bytes, eh_frame, bases, .. } = self.frames()?;
-            Some(is_endless(&eh_frame, bytes, &bases, SectionId::EhFrame, self.listed()))
-        };
-        debug_frame || eh_frame().unwrap_or(false)
+        self.frames().is_some_and(|frames| is_endless(&frames, self.rows().map(|(_, place)| place)))
     }
 
-    /// Where in `.eh_frame` functions are described, as `.eh_frame_hdr` says: a row has a function's address and that of its
-    /// description, both counted from the table.
-    fn listed(&self) -> impl Iterator<Item = usize> {
+    /// The functions, and where in `.eh_frame` they are described, as `.eh_frame_hdr` says.
+    fn rows(&self) -> impl Iterator<Item = TableRow> {
         let (start, table) =
             self.eh_frame_hdr.as_ref().map_or((0, &[][..]), |(range, bytes)| (range.start, &bytes[..]));
-        let word = |at: usize| Some(u32::from_le_bytes(*table.get(at..)?.first_chunk()?));
-        let from = |start: u64, distance: u32| start.wrapping_add_signed(i64::from(distance as i32));
-        let eh_frame = from(start.wrapping_add(4), word(4).unwrap_or(0));
-        let rows = table.get(12..).unwrap_or(&[]).as_chunks::<8>().0;
-        let count = word(8).map_or(0, |count| count as usize);
-        rows.iter().take(count).map(move |[.., a, b, c, d]| {
-            from(start, u32::from_le_bytes([*a, *b, *c, *d])).wrapping_sub(eh_frame) as usize
-        })
+        let word = table.get(4..8).map_or(0, |word| i32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+        one_section::rows(table, start, start.wrapping_add(4).wrapping_add_signed(word.into()))
     }
 
-    /// Functions that framehop does not follow everywhere, in order; those of `.eh_frame` alone.
+    /// Functions that framehop does not follow everywhere, in order.
     pub fn with_other_cfa(&self) -> &[CfaFunction] {
         &self.other_cfa
     }
@@ -146,7 +175,6 @@ impl UnwindSections {
             eh_frame: bytes(&self.eh_frame),
             eh_frame_hdr_svma: range(&self.eh_frame_hdr),
             eh_frame_hdr: bytes(&self.eh_frame_hdr),
-            debug_frame: bytes(&self.debug_frame),
             ..ExplicitModuleSectionInfo::default()
         }
     }

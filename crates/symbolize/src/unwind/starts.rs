@@ -16,26 +16,14 @@ const AT_ENTRY: [(Register, CfaRule<usize>); 2] = [
 
 /// The functions of a file, to be asked.
 pub struct ThreadStarts<'a> {
-    frames: EhFrames<'a>,
-    /// Where each begins and where it is described, in order, if the file has no table to search: static programs.
-    functions: Vec<(u64, usize)>,
+    pub frames: EhFrames<'a>,
 }
 
-impl<'a> ThreadStarts<'a> {
-    pub fn new(frames: EhFrames<'a>) -> Self {
-        let listed = frames.header.as_ref().is_some_and(|header| header.table().is_some());
-        let functions = if listed { Vec::new() } else { frames.functions() };
-        Self { frames, functions }
-    }
-
+impl ThreadStarts<'_> {
     /// Whether threads begin in the function around an address of the file; `None` where nothing describes it.
     pub fn has(&self, address: u64) -> Option<bool> {
-        let Self { frames, functions } = self;
-        let before = functions.partition_point(|(start, _)| *start <= address);
-        let entry = match before.checked_sub(1) {
-            Some(index) => frames.entry(functions[index].1).filter(|entry| entry.contains(address)),
-            None => frames.entry_of(address),
-        }?;
+        let Self { frames } = self;
+        let entry = frames.entry_of(address)?;
         if entry.entry_len() > LONGEST {
             return None;
         }
@@ -86,14 +74,7 @@ mod tests {
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let sections = UnwindSections::of_bytes(&bytes).unwrap();
         let file = object::File::parse(&bytes[..]).unwrap();
-        let (described, mut listed) = (sections.frames().unwrap(), sections.frames().unwrap());
-        listed.header = None;
-        for frames in [described, listed] {
-            all_begin_where_they_should(&ThreadStarts::new(frames), &file);
-        }
-    }
-
-    fn all_begin_where_they_should(starts: &ThreadStarts, file: &object::File) {
+        let starts = ThreadStarts { frames: sections.frames().unwrap() };
         let begins = |is_it: &dyn Fn(&str) -> bool| {
             let symbol = file.symbols().find(|symbol| symbol.name().is_ok_and(is_it)).unwrap();
             starts.has(symbol.address() + 1)

@@ -99,13 +99,13 @@ impl ChainBuilder {
                 let kernels = missing.filter(|(mode, _)| *mode == CONTEXT_KERNEL);
                 kernels.into_iter().for_each(|(mode, ip)| key.executed(mode, ip));
                 key.recorded(chain);
-                let UnwoundStack { ip, returns, cut } =
+                let UnwoundStack { ip, returns, end } =
                     self.walker.walk(tables, registers, sample.user_stack);
                 key.executed(CONTEXT_USER, ip);
                 key.returns(returns);
-                if cut {
+                if let Some(end) = end {
                     let filled = sample.user_stack.len();
-                    self.batcher.cut.count(weighed.known(), filled, sample.user_stack_size);
+                    self.batcher.cut.count(weighed.known(), end, filled, sample.user_stack_size);
                 }
             }
             (Some(chain), ..) => {
