@@ -1,7 +1,6 @@
 //! Names for addresses: of files, of the kernel, of the vDSO and of code made at run time.
 //!
-//! A file is used only if its build id is the recorded one, where the recording has one. Everything that
-//! could not be used is reported once.
+//! A file is used only if its build id is the recorded one, where there is one. What could not be used is said once.
 
 mod build_ids;
 mod calls;

@@ -194,7 +194,7 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
                 }
             }
         };
-        let Some(next) = FrameAddress::from_return_address(return_address) else { return None };
+        let next = FrameAddress::from_return_address(return_address)?;
         frames.push(return_address);
         at = next;
     }
