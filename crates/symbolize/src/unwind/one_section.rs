@@ -2,7 +2,7 @@
 //! both where its own files were compiled without unwind tables and those that it was linked with have some; framehop
 //! reads one or the other.
 
-use super::eh_frame::{LONGEST, RawEntries, RawEntry};
+use super::eh_frame::{RawEntries, RawEntry};
 use std::collections::HashMap;
 
 /// Version 1; places and rows in the form of all linkers.
@@ -44,10 +44,7 @@ pub fn append(section: &mut Vec<u8>, debug_frame: &[u8], is_code: impl Fn(u64) -
     let mut common = HashMap::new();
     let mut rows = Vec::new();
     for RawEntry { place, id } in RawEntries::of(debug_frame) {
-        let Some(entry) = debug_frame.get(place.clone()).filter(|entry| entry.len() <= LONGEST) else {
-            continue;
-        };
-        let body = &entry[8..];
+        let Some(body) = debug_frame.get(place.clone()).and_then(|entry| entry.get(8..)) else { continue };
         if id == u32::MAX {
             let Some(body) = common_form(body) else { continue };
             common.insert(place.start, section.len());
