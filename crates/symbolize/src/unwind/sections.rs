@@ -108,9 +108,9 @@ impl UnwindSections {
             Some(frames) if !listed => frames.functions(),
             _ => self.rows().collect(),
         };
-        let beside = |range: &Range<u64>| (range.start..range.start, Arc::default());
-        let eh_frame = self.eh_frame.take().or_else(|| self.text.as_ref().map(beside));
-        let Some((Range { start, .. }, mut bytes)) = eh_frame else { return };
+        let beside = code.first().map_or(0, |code| code.start);
+        let eh_frame = self.eh_frame.take().unwrap_or_else(|| (beside..beside, Arc::default()));
+        let (Range { start, .. }, mut bytes) = eh_frame;
         if !debug_frame.is_empty() {
             let mut section = bytes.to_vec();
             rows.extend(one_section::append(&mut section, debug_frame, |address| {
