@@ -180,6 +180,10 @@ pub fn beyond_start(leaf_first: &[FrameRef]) -> usize {
     if leaf_first.last().is_none_or(starts_thread) {
         return 0;
     }
+    // Nearly always; without branches.
+    if leaf_first.iter().fold(0, |any, frame| any | frame.flags) & NO_CALLER == 0 {
+        return 0;
+    }
     let starts =
         leaf_first.windows(2).rposition(|pair| starts_thread(&pair[0]) && pair[1].flags & NO_CALLER != 0);
     starts.map_or(0, |start| leaf_first.len() - 1 - start)
