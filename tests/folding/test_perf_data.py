@@ -48,6 +48,30 @@ def test_frame_pointer_stacks_are_those_of_perf_script(build: Any, tmp_path: Pat
     assert any(b"main::{lambda(int)#1}" in name for name in names), names
 
 
+def test_names_are_spelled_as_in_the_text_of_perf_script(tmp_path: Path) -> None:
+    """Packs of nothing, a lambda's call operator, pointers to members."""
+    program = compiled(
+        """#include <tuple>
+        struct Foo { void step() { for (volatile int i = 0; i < 20000; ) i = i + 1; } };
+        template <class A, class... B> __attribute__((noinline)) void pack(A a, B...) { a(); asm volatile(""); }
+        template <class T> struct Runs { T of; void operator()() { (std::get<1>(of)->*std::get<0>(of))(); asm(""); } };
+        int main() {
+            Foo foo;
+            auto two = [&](int n) { pack([&] { foo.step(); asm volatile(""); }); return n; };
+            for (int n = 0; n < 3000; n++) { two(n); Runs<std::tuple<void (Foo::*)(), Foo*>>{{&Foo::step, &foo}}(); }
+        }""",
+        tmp_path / "names", "-O0", "-std=c++20", compiler="g++",
+    )  # fmt: skip
+    data = record(tmp_path / "perf.data", CHAINS, program)
+    ours = direct(data, of=b"names;")
+    text = Counter({stack: weight for stack, weight in by_text(data).items() if stack.startswith(b"names;")})
+    assert difference(ours, text) < 0.005
+    names = {frame for stack in ours for frame in stack.split(b";")}
+    inner = b"main::{lambda(int)#1}::operator()(int) const::{lambda()#1}"
+    assert names >= {b"main::{lambda(int)#1}::operator()", inner + b"::operator()", b"pack<" + inner + b">"}
+    assert b"Runs<std::tuple<void (Foo::*)(), Foo*> >::operator()" in names
+
+
 def test_chains_at_the_kernels_limit_are_counted(build: Any, tmp_path: Path) -> None:
     data = record(tmp_path / "perf.data", CHAINS, build("fp"), "300")
     found = stats(data, tmp_path)

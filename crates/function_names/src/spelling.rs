@@ -33,21 +33,27 @@ pub fn tidy(symbol: &[u8], how: Tidy) -> Vec<u8> {
     name
 }
 
-/// perf 6.12 prints what a template's instance returns, perf 6.1 does not: it goes with the arguments.
+/// perf 6.12 prints what a template's instance returns and which clone a C++ function is, perf 6.1 does not: they go with
+/// the arguments.
 fn without_arguments(symbol: &[u8]) -> Vec<u8> {
     if let Some(function) = symbol.strip_suffix(b"@plt") {
         return [&without_arguments(function), &b"@plt"[..]].concat();
     }
-    let mut name = long_streams(cut_arguments(cut_version(symbol)));
-    let (head, _) = split_clone(&name);
-    if head.ends_with(b">") {
-        let start = head.len() - cut_return_type(head).len();
+    let mut name = long_streams(cut_arguments(without_clone_words(cut_version(symbol))));
+    if name.ends_with(b">") {
+        let start = name.len() - cut_return_type(&name).len();
         // `foo <anonymous>` of a run-time compiler is no type and a template.
-        if head.get(start).is_some_and(|&first| is_word(first) || first == b'(') {
+        if name.get(start).is_some_and(|&first| is_word(first) || first == b'(') {
             name.drain(..start);
         }
     }
     name
+}
+
+/// `f(int) [clone .isra.0]` without its clone; `f.isra.0`, which every tool prints of C, keeps it.
+fn without_clone_words(name: &[u8]) -> &[u8] {
+    let clone = name.ends_with(b"]").then(|| memchr::memmem::find(name, b" [clone ")).flatten();
+    clone.map_or(name, |clone| &name[..clone])
 }
 
 /// Streams by the name that binutils, and so perf 6.1, demangle to; perf 6.12 prints the short one.
@@ -284,10 +290,12 @@ pub fn bare(frame: &[u8]) -> ComparableName {
     ComparableName { full, path, kernel }
 }
 
-/// Splits `name_[k]` into the name and its mark.
+/// Splits `name_[k]` into the name and its mark; async-profiler's are `j`, `0` (interpreted) and `1` (of C1) as well.
 pub fn split_mark(frame: &[u8]) -> (&[u8], Option<u8>) {
     match frame {
-        [name @ .., b'_', b'[', mark @ (b'k' | b'i' | b'j' | b'w'), b']'] => (name, Some(*mark)),
+        [name @ .., b'_', b'[', mark @ (b'k' | b'i' | b'j' | b'w' | b'0' | b'1'), b']'] => {
+            (name, Some(*mark))
+        }
         _ => (frame, None),
     }
 }

@@ -1,7 +1,9 @@
 //! Mangled names made readable, in the form `perf script` prints: no arguments, no return type.
 
+mod gnu_spelling;
+mod template_lambdas;
+
 use cpp_demangle::{DemangleOptions, DemangleWrite, ParseOptions, Symbol};
-use function_names::SHORT_STREAMS;
 use std::borrow::Cow;
 
 /// Names longer than this are left as they are; a demangled name can be far longer than the mangled one.
@@ -48,9 +50,12 @@ fn limited(name: &[u8], form: DemangleOptions) -> Option<String> {
 }
 
 fn cpp(name: &[u8]) -> Option<String> {
-    let readable = limited(name, DemangleOptions::new().no_params().no_return_type())?;
-    let name = literal_operator(&readable).unwrap_or(readable);
-    Some(spell(thunk(&name).as_deref().unwrap_or(&name)))
+    let without_arguments = |name: &[u8]| limited(name, DemangleOptions::new().no_params().no_return_type());
+    let name = function_names::cut_version(name);
+    without_arguments(name).map(|readable| gnu_spelling::spell(&readable)).or_else(|| {
+        let (plain, heads) = template_lambdas::take_heads(name)?;
+        Some(template_lambdas::put_heads(&gnu_spelling::spell(&without_arguments(&plain)?), &heads))
+    })
 }
 
 /// Text that refuses to grow without end: a short mangled name can have a readable form of gigabytes.
@@ -64,124 +69,6 @@ impl DemangleWrite for Limited {
         self.0.push_str(part);
         Ok(())
     }
-}
-
-/// `scope::operator_kb::operator ""` as `scope::operator"" _kb`.
-fn literal_operator(name: &str) -> Option<String> {
-    let (before, behind) = name.split_once("::operator \"\"")?;
-    let at = before.rfind("operator")?;
-    let suffix = &before[at + "operator".len()..];
-    Some(format!("{}operator\"\" {suffix}{behind}", &before[..at]))
-}
-
-/// `{virtual override thunk({offset(-16)}, NAME)}` as `non-virtual thunk to NAME`.
-fn thunk(name: &str) -> Option<String> {
-    let inner = name.strip_prefix("{virtual override thunk({")?.strip_suffix(")}")?;
-    let (offset, name) = inner.split_once("}, ")?;
-    let kind = if offset.starts_with("offset") { "non-virtual" } else { "virtual" };
-    Some(format!("{kind} thunk to {name}"))
-}
-
-/// `(unsigned long)8` as `8ul`, and `Ret (Args)` for the type of a function: how GNU tools, perf among
-/// them, spell what this demangler spells otherwise.
-fn spell(name: &str) -> String {
-    const LITERALS: [(&str, &str); 6] = [
-        ("(unsigned long long)", "ull"),
-        ("(unsigned long)", "ul"),
-        ("(unsigned int)", "u"),
-        ("(long long)", "ll"),
-        ("(long)", "l"),
-        ("(int)", ""),
-    ];
-    const STRING: (&str, &str) =
-        ("std::string", "std::basic_string<char, std::char_traits<char>, std::allocator<char> >");
-    let mut out = String::with_capacity(name.len());
-    let mut depth = 0_usize;
-    // A member function's reference qualifier (`&`, `&&`) does not belong to its name.
-    let mut rest = name.strip_suffix(" &&").or_else(|| name.strip_suffix(" &")).unwrap_or(name);
-    loop {
-        // Everything else stays the same.
-        let same = rest.bytes().position(|byte| matches!(byte, b's' | b'(' | b'<' | b'>'));
-        let (same, from) = rest.split_at(same.unwrap_or(rest.len()));
-        out.push_str(same);
-        rest = from;
-        let Some(first) = rest.chars().next() else { break };
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-        if first == 's' && rest.starts_with("std::") && !out.ends_with(is_word) {
-            let word = |short: &str| {
-                Some(rest.strip_prefix(short)?)
-                    .filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-            };
-            if let Some((long, behind)) = std::iter::once(&STRING)
-                .chain(&SHORT_STREAMS)
-                .find_map(|(short, long)| Some((long, word(short)?)))
-            {
-                out.push_str(long);
-                rest = behind;
-                if rest.starts_with('>') {
-                    out.push(' ');
-                }
-                // The constructor is called by the long name, too.
-                let (class, _) = long["std::".len()..].split_once('<').unwrap_or_default();
-                for scope in ["::~", "::"] {
-                    let short = class.trim_start_matches("basic_");
-                    if let Some(behind) = rest.strip_prefix(scope).and_then(|rest| rest.strip_prefix(short)) {
-                        out.push_str(scope);
-                        out.push_str(class);
-                        rest = behind;
-                        break;
-                    }
-                }
-                continue;
-            }
-        }
-        let casts = if first == '(' && depth > 0 { &LITERALS[..] } else { &[] };
-        let literal = casts.iter().find_map(|(cast, suffix)| {
-            let value = rest.strip_prefix(cast)?;
-            let digits =
-                value.len() - value.trim_start_matches(|c: char| c == '-' || c.is_ascii_digit()).len();
-            (digits > 0).then(|| (&value[..digits], suffix, &value[digits..]))
-        });
-        if let Some((digits, suffix, behind)) = literal {
-            out.push_str(digits);
-            out.push_str(suffix);
-            rest = behind;
-            continue;
-        }
-        match first {
-            '<' if !out.ends_with("operator") && !out.ends_with("operator<") => depth += 1,
-            '>' if !out.ends_with('-') && !out.ends_with("operator") => depth = depth.saturating_sub(1),
-            '(' if depth > 0 && opens_function_type(&out, rest) => out.push(' '),
-            _ => {}
-        }
-        out.push(first);
-        rest = &rest[first.len_utf8()..];
-    }
-    out
-}
-
-/// Whether the bracket that `rest` begins with holds the arguments of a function type: a type precedes it, and no scope
-/// follows it.
-fn opens_function_type(before: &str, rest: &str) -> bool {
-    let word = before.len() - before.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
-    let keyword = &before[before.len() - word..];
-    let typed = word > 0 || before.ends_with(['>', '*', '&']) && !before.ends_with("(*");
-    if !typed || matches!(keyword, "operator" | "decltype" | "sizeof" | "lambda" | "noexcept" | "alignof") {
-        return false;
-    }
-    let mut depth = 0_usize;
-    let close = rest.find(|c| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    });
-    close.is_some_and(|close| {
-        let behind = rest[close + 1..].trim_start_matches(" const");
-        !behind.starts_with("::")
-    })
 }
 
 #[cfg(test)]
@@ -218,6 +105,47 @@ mod tests {
             ("_ZN6engineli6_turnsEy", "engine::operator\"\" _turns"),
             ("_Zli3_kbPKcm", "operator\"\" _kb"),
             ("_Znonsense", "_Znonsense"),
+            ("_ZNSo5flushEv@@GLIBCXX_3.4", "std::basic_ostream<char, std::char_traits<char> >::flush"),
+            // Lambdas, and what qualifies them.
+            ("_ZZ4mainENKUliE3_clEi", "main::{lambda(int)#5}::operator()"),
+            ("_ZNK1XcvKiEv", "X::operator int const"),
+            (
+                "_ZZ4mainENKUlDpT0_E0_clILi3EJiiEEEDaS0_",
+                "main::{lambda((auto:2)...)#2}::operator()<3, int, int>",
+            ),
+            (
+                "_ZZZ4mainENKUliE6_clEiENKUliE_clEi",
+                "main::{lambda(int)#8}::operator()(int) const::{lambda(int)#1}::operator()",
+            ),
+            // Packs of nothing.
+            ("_Z4packI3FooJEEiT_DpT0_", "pack<Foo>"),
+            ("_Z4packI6HolderIJEEJEEiT_DpT0_", "pack<Holder<>>"),
+            ("_ZNK6HolderIJEE3getEv", "Holder<>::get"),
+            ("_ZSt7forwardIDnEOT_RNSt16remove_referenceIS0_E4typeE", "std::forward<decltype(nullptr)>"),
+            // Template parameters of a lambda.
+            ("_Z4callIZ4workiEUlTyT_E0_EiS0_", "call<work(int)::{lambda<typename $T0>($T0)#2}>"),
+            ("_ZNK3varMUlTyT_E_clIiEEDaS0_", "var::{lambda<typename $T0>($T0)#1}::operator()<int>"),
+            (
+                "_ZZ4workiENKUlTniTpTyDpT0_E_clILi3EJiiEEEDaS0_",
+                "work(int)::{lambda<int $N0, typename... $T1>(($T1)...)#1}::operator()<3, int, int>",
+            ),
+            (
+                "_ZZ4workiENKUlTtTpTyETyT0_PT_IJS_EEE_clISt6vectoriEEDaS_S2_",
+                "work(int)::{lambda<template<typename...> class $TT0, typename $T1>($T1, $TT0<$T1>*)#1}::operator()<std::vector, int>",
+            ),
+            // Pointers to members, and members of what a template has as its argument.
+            (
+                "_ZNSt17_Function_handlerIFvvESt5_BindIFMN7rocksdb18WriteableCacheFileEFvvEPS3_EEE9_M_invokeERKSt9_Any_data",
+                "std::_Function_handler<void (), std::_Bind<void (rocksdb::WriteableCacheFile::*(rocksdb::WriteableCacheFile*))()> >::_M_invoke",
+            ),
+            (
+                "_ZNSt6thread11_State_implINS_8_InvokerISt5tupleIJMN7rocksdb13CompactionJobEFvPNS4_18SubcompactionStateEEPS4_S6_EEEEED0Ev",
+                "std::thread::_State_impl<std::thread::_Invoker<std::tuple<void (rocksdb::CompactionJob::*)(rocksdb::CompactionJob::SubcompactionState*), rocksdb::CompactionJob*, rocksdb::CompactionJob::SubcompactionState*> > >::~_State_impl",
+            ),
+            (
+                "_ZN7rocksdb10ManagedPtrINS_10Compressor11WorkingAreaES1_XadL_ZNS1_18ReleaseWorkingAreaEPS2_EEED1Ev",
+                "rocksdb::ManagedPtr<rocksdb::Compressor::WorkingArea, rocksdb::Compressor, &rocksdb::Compressor::ReleaseWorkingArea>::~ManagedPtr",
+            ),
         ] {
             assert_eq!(String::from_utf8_lossy(&demangle(mangled.as_bytes())), readable);
         }
