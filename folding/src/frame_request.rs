@@ -261,6 +261,7 @@ impl ProfileFile {
 /// What an object is to both sides: its file's name without version; every program is `(program)`.
 fn role(path: &str) -> String {
     let file = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path);
+    let file = String::from_utf8_lossy(&dso::without_random(file.as_bytes())).into_owned();
     match file.find(".so") {
         _ if dso::is_jit(path.as_bytes()) => "(jit)".to_owned(),
         _ if !path.starts_with('/') => path.to_owned(),
@@ -279,6 +280,7 @@ mod tests {
             ("/usr/lib/librocksdb.so.7.8.3", "librocksdb.so"),
             ("/opt/b/librocksdb.so.10.5 (deleted)", "librocksdb.so"),
             ("/b/10.5.5/db_bench", "(program)"),
+            ("/tmp/librocksdbjni1640531527853426401.so", "librocksdbjni*.so"),
             ("/tmp/perf-71.map", "(jit)"),
             ("[kernel.kallsyms]", "[kernel.kallsyms]"),
             ("", ""),

@@ -65,7 +65,7 @@ fn names_and_maps_are_those_of_the_samples_time() {
     let (text, stats) = folded(&file(&[Event::default()], &life()));
     assert_eq!(
         text,
-        ":12;[perf-10.map] 1\nchild:x_y;[program] 7\nexeced;[unknown] 5\nparent 2\n\
+        ":12;[perf-*.map] 1\nchild:x_y;[program] 7\nexeced;[unknown] 5\nparent 2\n\
          parent;[program];[program];[kernel.kallsyms] 100\n"
     );
     assert_eq!((stats.samples, stats.weight, stats.lost_records, stats.lost_samples), (5, 115, 1, 3));
@@ -134,7 +134,7 @@ fn process_and_thread_filters_and_labels() {
     let bytes = file(&[Event::default()], &life());
     let options = Options { only_pids: [11].into(), label: Label::Tid, ..Options::default() };
     let (text, stats) = fold(&bytes, options).expect("folded");
-    assert_eq!(text, ":12-11/12;[perf-10.map] 1\nchild:x_y-11/11;[program] 7\nexeced-11/11;[unknown] 5\n");
+    assert_eq!(text, ":12-11/12;[perf-*.map] 1\nchild:x_y-11/11;[program] 7\nexeced-11/11;[unknown] 5\n");
     assert_eq!(stats.filtered_samples, 2);
     let options = Options { weight: Weight::Count, ..Options::default() };
     assert_eq!(fold(&bytes, options).expect("folded").1.weight, 5);

@@ -60,6 +60,7 @@ fn model(samples: &[Sample]) -> BTreeMap<String, u128> {
             let name = match (symbol.as_str(), dso.as_str()) {
                 ("[unknown]", "/opt/a b/c (deleted)") => "[c]".to_owned(),
                 ("[unknown]", "/bin/t") => "[t]".to_owned(),
+                ("[unknown]", "[JIT] tid 1") => "[JIT]".to_owned(),
                 ("[unknown]", dso) => dso.to_owned(),
                 (symbol, _) => symbol.replace(';', ":"),
             };

@@ -42,10 +42,56 @@ pub fn bracketed(dso: &[u8]) -> Option<Vec<u8>> {
     if name.is_empty() || name == b"[unknown]" {
         return None;
     }
+    if name.starts_with(b"[JIT] tid ") {
+        return Some(b"[JIT]".to_vec());
+    }
     if name.starts_with(b"[") {
         return Some(name.to_vec());
     }
-    Some([b"[", base(name), b"]"].concat())
+    Some([b"[", &without_random(base(name))[..], b"]"].concat())
+}
+
+/// Digits that no version has: a library that a JVM unpacks has 17 to 20 of its own in its name, a date has 8 to 14.
+const RANDOM: usize = 15;
+
+/// The name of a file, with `*` where each run has another number or UUID: `librocksdbjni1640531527853426401.so`,
+/// `perf-71.map`.
+pub fn without_random(name: &[u8]) -> Vec<u8> {
+    let is_map =
+        |name: &[u8]| name.strip_prefix(b"perf-").and_then(|name| name.strip_suffix(b".map")).map(is_digits);
+    if is_map(name) == Some(true) {
+        return b"perf-*.map".to_vec();
+    }
+    let (mut out, mut rest) = (Vec::with_capacity(name.len()), name);
+    while let Some((&first, behind)) = rest.split_first() {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let random = if digits >= RANDOM { digits } else { uuid(rest) };
+        if random > 0 {
+            out.push(b'*');
+            rest = &rest[random..];
+            continue;
+        }
+        // The rest of a number is none.
+        let plain = digits.max(1);
+        out.push(first);
+        out.extend_from_slice(&behind[..plain - 1]);
+        rest = &behind[plain - 1..];
+    }
+    out
+}
+
+fn is_digits(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
+}
+
+/// How long the UUID is that the text begins with; 0 if it does with none.
+fn uuid(text: &[u8]) -> usize {
+    const LEN: usize = 36;
+    let is_part = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    if text.len() >= LEN && text.iter().take(LEN).enumerate().all(is_part) { LEN } else { 0 }
 }
 
 /// The object in front of a symbol: its base name, without brackets.
@@ -114,6 +160,23 @@ mod tests {
         assert_eq!(name("/memfd:x (deleted)").as_deref(), Some("[memfd:x]"));
         assert_eq!(name("/opt/my app/lib foo.so (deleted)").as_deref(), Some("[lib foo.so]"));
         assert_eq!(name("//anon").as_deref(), Some("[anon]"));
+        for (path, shown) in [
+            ("/tmp/librocksdbjni1640531527853426401.so", "[librocksdbjni*.so]"),
+            (
+                "/tmp/libnetty_transport_native_epoll_x86_6417031234567890123456.so",
+                "[libnetty_transport_native_epoll_x86_*.so]",
+            ),
+            (
+                "/tmp/snappy-1.1.10-c0a8f1d2-93ab-4f0e-8a51-0123456789ab-libsnappyjava.so",
+                "[snappy-1.1.10-*-libsnappyjava.so]",
+            ),
+            ("/usr/lib/libabsl_base.so.20220623.0.0", "[libabsl_base.so.20220623.0.0]"),
+            ("/opt/plugin-20261128180922.so", "[plugin-20261128180922.so]"),
+            ("/tmp/perf-7539.map", "[perf-*.map]"),
+            ("[JIT] tid 71", "[JIT]"),
+        ] {
+            assert_eq!(name(path).as_deref(), Some(shown));
+        }
         assert_eq!(name("[heap]").as_deref(), Some("[heap]"));
         assert_eq!(name("[unknown]"), None);
         assert_eq!(name(""), None);
