@@ -55,6 +55,21 @@ fn a_function_costs_what_it_did_itself_below_its_callers() {
     assert!(!looks::like_callgrind(b"version: 1\nmain;f 3\n"));
 }
 
+/// `--collect-jumps=yes` names the file and the function that a jump goes to, which may be inlined ones.
+#[test]
+fn jumps_cost_nothing_and_may_name_a_function_first() {
+    let jumps = "jfi=(7) b.h\njfn=(9) ns::inlined()'main'(below main)\njcnd=3/4 +2\n* \njump=2 7\n* \n";
+    let input = file()
+        .replace("ob=(2)", &format!("{jumps}fn=(9)\n9 7 1\n\nob=(2)"))
+        .replace("summary: 60 7 2", "summary: 67 8 2")
+        .replace("totals: 60 7 2", "totals: 67 8 2");
+    let costs = folded(&file(), Options::default());
+    assert_eq!(
+        folded(&input, Options::default()),
+        costs.replace("main 10\n", "main 10\nmy_bench;(below main);main;ns::inlined 7\n")
+    );
+}
+
 #[test]
 fn each_event_has_its_own_weights_and_zeros_that_were_not_written() {
     assert_eq!(folded(&file(), event("Bcm")), "my_bench;(below main);main;ns::one<A>;ns::leaf 2\n");

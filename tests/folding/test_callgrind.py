@@ -50,8 +50,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_whole_stacks_have_the_totals_that_callgrind_wrote(program: Path, tmp_path: Path) -> None:
-    path = counted(program, tmp_path / "out", "--separate-callers=80", "--separate-threads=yes")
+    path = counted(program, tmp_path / "out", "--separate-callers=80", "--separate-threads=yes", "--collect-jumps=yes")
     text = path.read_text()
+    assert "\njcnd=" in text
     assert len(re.findall(r"^part: ", text, re.MULTILINE)) > 2
     names = re.findall(r"^events: (.*)", text, re.MULTILINE)[0].split()
     totals = [line.split() for line in re.findall(r"^totals: (.*)", text, re.MULTILINE)]

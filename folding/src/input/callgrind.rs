@@ -186,11 +186,15 @@ impl Callgrind {
                 self.object = Some(self.objects.find(value)?);
             }
             b"cfn" => self.called = Some(self.functions.find(value)?),
+            // Where a jump into an inlined function goes; later lines may refer to the name.
+            b"jfn" => {
+                self.functions.find(value)?;
+            }
             b"cob" => self.called_object = Some(self.objects.find(value)?),
             b"calls" => self.calls(value, collectors)?,
             b"jump" | b"jcnd" => self.skips_line = true,
             // Files, which no frame has a place for.
-            b"fl" | b"fi" | b"fe" | b"cfi" | b"cfl" => {}
+            b"fl" | b"fi" | b"fe" | b"cfi" | b"cfl" | b"jfi" => {}
             _ => return Err("no name that callgrind writes".to_owned()),
         }
         Ok(())
