@@ -76,6 +76,25 @@ fn an_event_called_samples_is_not_their_number() {
     assert!(told.contains("  samples (count)\n  weight (events)"), "{told}");
 }
 
+/// A heap of Go's: four values, and no default among them.
+#[test]
+fn the_last_value_is_folded_where_the_profile_prefers_none() {
+    let field = |number: u8, body: &[u8]| [&[number << 3 | 2, body.len() as u8], body].concat();
+    let types = [[1, 2], [3, 4], [5, 2], [6, 4]].map(|[name, unit]| field(1, &[8, name, 16, unit])).concat();
+    let sample = field(2, &[field(1, &[1]), field(2, &[9, 90, 3, 30])].concat());
+    let place = [field(4, &[&[8, 1][..], &field(4, &[8, 1])].concat()), field(5, &[8, 1, 16, 7])].concat();
+    let strings =
+        ["", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "main.f"];
+    let strings = strings.map(|text| field(6, text.as_bytes())).concat();
+    let heap = [types, sample, place, strings].concat();
+    assert_eq!(printed(&["-q"], &heap), "main.f 30\n");
+    let (_, said) = told(&[], &heap);
+    assert!(said.starts_with("stackfold: inuse_space: ") && said.contains(" 30 bytes"), "{said}");
+    assert_eq!(printed(&["-q", "--event", "alloc_space"], &heap), "main.f 90\n");
+    let preferred = [&heap[..], &[14 << 3, 1]].concat();
+    assert_eq!(printed(&["-q"], &preferred), "main.f 9\n");
+}
+
 #[test]
 fn the_name_of_the_output_tells_its_format() {
     let files = Files::new();

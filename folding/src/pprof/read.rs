@@ -211,7 +211,9 @@ impl<'a> ParsedProfile<'a> {
             (Some(wanted), _) => named(wanted.as_bytes()),
             (None, [one]) => Some(*one),
             (None, []) if self.types.len() == 1 => Some(0),
-            (None, _) => named(self.default_type).filter(|_| !self.default_type.is_empty()),
+            // As the format has it: the last, which is Go's inuse_space of a heap.
+            (None, _) if self.default_type.is_empty() => self.types.len().checked_sub(1),
+            (None, _) => named(self.default_type),
         };
         let weight = weight.ok_or_else(|| {
             let shown = |bytes| terminal::name(&String::from_utf8_lossy(bytes)).into_owned();
