@@ -110,7 +110,7 @@ impl Collector {
 
     /// Whether several events are to be folded, so that nothing will come of it.
     pub fn is_ambiguous(&self) -> bool {
-        self.events.selected() > 1
+        self.events.is_ambiguous()
     }
 
     /// Takes the frames of an open sample, leaf first.

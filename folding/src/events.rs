@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::terminal;
 use crate::weights::{SampleWeight, Tally};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Events that an error lists.
 const LISTED: usize = 100;
@@ -52,6 +52,8 @@ pub struct Events {
     of_name: HashMap<Vec<u8>, usize>,
     last: usize,
     selected: usize,
+    /// Of those that are to be folded and are one event of several PMUs: `cpu_core` and `cpu_atom`, each of its own CPUs.
+    pmus: HashSet<Vec<u8>>,
 }
 
 impl Events {
@@ -63,7 +65,7 @@ impl Events {
             self.last = self.of_name.get(name).copied().unwrap_or_else(|| {
                 new = true;
                 let selected = wanted.is_none_or(|wanted| selects(wanted.as_bytes(), name));
-                self.selected += usize::from(selected);
+                self.select(selected, wanted, name);
                 self.of_name.insert(name.to_vec(), self.totals.len());
                 self.totals.push(EventTotals::new(name, selected, (part, self.totals.len())));
                 self.totals.len() - 1
@@ -84,9 +86,18 @@ impl Events {
         }
     }
 
-    /// How many of them are to be folded; more than one is refused at the end.
-    pub fn selected(&self) -> usize {
-        self.selected
+    fn select(&mut self, selected: bool, wanted: Option<&str>, name: &[u8]) {
+        self.selected += usize::from(selected);
+        if let (true, Some((pmu, event))) = (selected, of_pmu(name)) {
+            if wanted.is_some_and(|wanted| wanted.as_bytes() == event) {
+                self.pmus.insert(pmu.to_vec());
+            }
+        }
+    }
+
+    /// Whether several are to be folded whose weights do not add up, which is refused at the end.
+    pub fn is_ambiguous(&self) -> bool {
+        self.selected > 1 && self.pmus.len() < self.selected
     }
 
     pub fn into_totals(self) -> Vec<EventTotals> {
@@ -104,6 +115,7 @@ impl Events {
                 }
             }
         }
+        self.pmus.extend(other.pmus);
         // One reader reads a whole part, so `first_seen` has the order of the events within it.
         self.totals.sort_by_key(|event| event.first_seen);
         self.of_name = self.totals.iter().zip(0..).map(|(event, at)| (event.raw.clone(), at)).collect();
@@ -113,30 +125,50 @@ impl Events {
     /// The event to fold, and the others; or why there is not one.
     pub fn choose(self, wanted: Option<&str>) -> Result<(Option<EventTotals>, Vec<EventTotals>), Error> {
         self.refuse(wanted)?;
-        let (selected, other): (Vec<_>, Vec<_>) = self.totals.into_iter().partition(|event| event.selected);
+        let (mut selected, other): (Vec<_>, Vec<_>) =
+            self.totals.into_iter().partition(|event| event.selected);
+        if let (Some(wanted), true) = (wanted, selected.len() > 1) {
+            let mut all = EventTotals::new(wanted.as_bytes(), true, (0, 0));
+            selected.iter().for_each(|event| all.absorb(event));
+            selected = vec![all];
+        }
         Ok((selected.into_iter().next(), other))
     }
 
     /// Samples and weight of the event that was chosen, or of the one that would have been.
     pub fn take(self, chosen: Option<&EventTotals>) -> Tally {
-        let meant = |event: &&EventTotals| chosen.map_or(event.selected, |chosen| chosen.raw == event.raw);
+        let meant = |event: &&EventTotals| {
+            let is_part =
+                |chosen: &EventTotals| of_pmu(&event.raw).is_some_and(|(_, name)| name == chosen.raw);
+            chosen.map_or(event.selected, |chosen| chosen.raw == event.raw || is_part(chosen))
+        };
         self.totals.iter().filter(meant).fold(Tally::default(), |sum, event| sum.plus(event.tally))
     }
 
     fn refuse(&self, wanted: Option<&str>) -> Result<(), Error> {
-        if let (Some(wanted), 0, false) = (wanted, self.selected(), self.totals.is_empty()) {
+        if let (Some(wanted), 0, false) = (wanted, self.selected, self.totals.is_empty()) {
             return Err(Error::usage(format!(
                 "no sample of the event '{wanted}'; the input holds:\n{}",
                 self.list()
             )));
         }
         let Some(first) = self.totals.iter().find(|event| event.selected) else { return Ok(()) };
-        if self.selected() > 1 {
+        if self.is_ambiguous() {
+            // One event of several PMUs adds up under its own name.
+            let of_several = of_pmu(&first.raw).map(|(_, name)| String::from_utf8_lossy(name).into_owned());
+            let is_meant = |name: &String| {
+                let mut all = Self::default();
+                self.totals.iter().for_each(|event| {
+                    all.select(selects(name.as_bytes(), &event.raw), Some(name), &event.raw);
+                });
+                all.selected > 1 && !all.is_ambiguous()
+            };
+            let example = of_several.filter(is_meant).unwrap_or_else(|| first.name.clone());
             return Err(Error::usage(format!(
                 "the input holds several events, and weights of different events do not add up:\n{}\n\
                  choose one with its full name, for example: --event {}",
                 self.list(),
-                terminal::quoted(&first.name)
+                terminal::quoted(&example)
             )));
         }
         if first.without_period > 0 {
@@ -169,18 +201,62 @@ impl Events {
 }
 
 /// `--event cycles` means `cycles` and, with modifiers, `cycles:ppp`; never `cycles:u` and `cycles:k` at once,
-/// because two events selected are refused.
+/// because two events selected are refused. Of a machine with two kinds of CPU it is `cpu_core/cycles/P` and
+/// `cpu_atom/cycles/P`, whose weights add up: each is of CPUs of its own.
 pub fn selects(wanted: &[u8], event: &[u8]) -> bool {
-    let modifiers = |rest: &[u8]| {
-        rest.strip_prefix(b":")
-            .is_some_and(|m| !m.is_empty() && m.iter().all(|b| b"ukhHGIpPSDWeb".contains(b)))
-    };
-    event == wanted || event.strip_prefix(wanted).is_some_and(modifiers)
+    let modifiers = |rest: &[u8]| rest.strip_prefix(b":").is_some_and(|m| !m.is_empty() && are_modifiers(m));
+    event == wanted
+        || event.strip_prefix(wanted).is_some_and(modifiers)
+        || of_pmu(event).is_some_and(|(_, name)| name == wanted)
+}
+
+fn are_modifiers(text: &[u8]) -> bool {
+    text.iter().all(|byte| b"ukhHGIpPSDWeb".contains(byte))
+}
+
+/// `cpu_core/cycles/P` as `cpu_core` and `cycles`.
+fn of_pmu(event: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut parts = event.split(|&byte| byte == b'/');
+    let (pmu, name, modifiers) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_name = |part: &[u8]| !part.is_empty() && !part.contains(&b',') && !part.contains(&b'=');
+    (parts.next().is_none() && is_name(pmu) && is_name(name) && are_modifiers(modifiers))
+        .then_some((pmu, name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_of_two_kinds_of_cpu_adds_up_and_others_do_not() {
+        let chosen = |names: &[&str], wanted: Option<&str>| {
+            let (mut events, mut late) = (Events::default(), Events::default());
+            for (name, weight) in names.iter().zip([3, 4, 5]) {
+                let part = if weight == 4 { &mut late } else { &mut events };
+                part.find(name.as_bytes(), wanted, weight)
+                    .0
+                    .count(SampleWeight::new(crate::options::Weight::Period, Some(weight)));
+            }
+            events.absorb(late);
+            let (event, other) = events.choose(wanted).map_err(|error| error.to_string())?;
+            Ok::<_, String>((event.map(|event| (event.name, event.tally.weight)), other.len()))
+        };
+        let hybrid = ["cpu_core/cycles/P", "cpu_atom/cycles/P", "cpu_core/instructions/"];
+        assert_eq!(chosen(&hybrid, Some("cycles")), Ok((Some(("cycles".to_owned(), 7)), 1)));
+        assert_eq!(
+            chosen(&hybrid, Some("cpu_atom/cycles/P")).map(|(event, _)| event.map(|one| one.1)),
+            Ok(Some(4))
+        );
+        let said = chosen(&hybrid[..2], None).expect_err("two");
+        assert!(said.contains("for example: --event 'cycles'"), "{said}");
+        for refused in [
+            ["cpu_core/cycles/u", "cpu_core/cycles/k"],
+            ["cycles:u", "cycles:k"],
+            ["cycles", "cpu_core/cycles/"],
+        ] {
+            assert!(chosen(&refused, Some("cycles")).is_err(), "{refused:?}");
+        }
+    }
 
     #[test]
     fn events_stand_in_the_order_of_the_input_whoever_read_which_part() {
