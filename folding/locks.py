@@ -61,7 +61,7 @@ def _primitives(path: Path) -> list[tuple[re.Pattern[str], str]]:
 
 def plain_name(frame: str) -> str:
     """A frame's name without marks, leading underscores, clone suffixes, symbol versions and template arguments."""
-    name = re.sub(r"_\[[kij]\]$", "", frame)
+    name = re.sub(r"_\[[kij01]\]$", "", frame)
     name = re.sub(r"@.*$", "", name)
     # glibc's internal aliases: __GI___lll_lock_wait is lll_lock_wait.
     name = re.sub(r"^_*(GI_+)?_*(?=\w)", "", name)

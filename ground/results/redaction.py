@@ -25,7 +25,7 @@ from ground.system.process import inherited
 
 _KERNEL = "_[k]"
 _NAMELESS = ("[unknown]", "[no frames]")
-_MARK = re.compile(r"_\[[kij]\]$")
+_MARK = re.compile(r"_\[[kij01]\]$")
 # Of the objects that everybody has.
 _LIBRARIES = (
     r"\[.*\]",  # the kernel, its modules, the vDSO

@@ -14,11 +14,15 @@ from pathlib import PurePosixPath
 # What a compiler adds to the name of a function that it cloned, split or made local.
 _CLONE = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|llvm|localalias|cfi)(?:\.\d+)*|@@?[A-Z]\w*_[\d.]+)+$")
 _MARK = re.compile(r"_\[([ki])\]$")
+# async-profiler tells how a function of Java was compiled; each is a frame of its own, and one function.
+_MARKS = re.compile(r"_\[[kij01]\]$")
+# What each run has anew in the name of a file, as stackfold's `without_random` has it: a JVM's librocksdbjni16405...so.
+_RANDOM = re.compile(r"\d{15,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def canonical_name(name: str) -> str:
-    """The name without marks of kernel or inlining, and without what a compiler adds: of all builds the same."""
-    return _CLONE.sub("", _MARK.sub("", name))
+    """The name without marks (kernel, inlined, how compiled) and what a compiler adds: of all builds the same."""
+    return _CLONE.sub("", _MARKS.sub("", name))
 
 
 class FrameTable:
@@ -36,7 +40,7 @@ class FrameTable:
             return self._known[key]
         mark = _MARK.search(name)
         kernel, inlined = bool(mark and mark[1] == "k"), bool(mark and mark[1] == "i")
-        plain, base = _MARK.sub("", name), PurePosixPath(obj).name
+        plain, base = _MARK.sub("", name), _RANDOM.sub("*", PurePosixPath(obj).name)
         # Only some profiles have file and line; in those, a frame of another line is another frame.
         whole = "\0".join((plain, base, str(kernel), str(inlined), file, str(line) if line else ""))
         number: int
