@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from collectors.perf import Plan, record_for
+from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof
 from folding.stackfold import fold, stackfold_binary
 from ground.results.files import Files
+from ground.results.store.database import Store
 from ground.system.process import Children
+from ioflame.store.add import add_to_store
+from ioflame.store.export import export_run
 from tests.folding.recordings import CHAINS, record, stats
 from tests.places import RECORDINGS
 
@@ -74,6 +78,18 @@ def test_values_labels_and_mappings_are_there(pprof: Path, profile: Path) -> Non
 
 
 @pytest.mark.needs("perf")
+def test_what_a_store_exports_opens(pprof: Path, tmp_path: Path) -> None:
+    """Folded text, whose only value is `samples`, and values of one name."""
+    (tmp_path / "x.folded").write_text("main;f 3\nmain;g 4\n")
+    two = ForeignProfile([("cpu", "count"), ("cpu", "nanoseconds")], 1, [ForeignSample((ForeignFrame("f"),), (2, 7))])
+    (tmp_path / "two.pb.gz").write_bytes(encode_pprof(two))
+    store = Store(tmp_path / "store", create=True)
+    for number, name in enumerate(("x.folded", "two.pb.gz")):
+        (run,) = add_to_store(store, tmp_path / name).new
+        export_run(store, run, tmp_path / f"{number}.pb.gz")
+        assert "of 7" in _ask(pprof, "-top", tmp_path / f"{number}.pb.gz"), name
+
+
 def test_the_profile_that_a_run_keeps_opens_with_its_total(
     pprof: Path, burner: subprocess.Popen[str], tmp_path: Path
 ) -> None:
