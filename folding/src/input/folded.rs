@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::stats::UNSTATED;
 use crate::terminal;
 use crate::weights::Tally;
-use memchr::{memchr_iter, memrchr2};
+use memchr::{memchr_iter, memmem, memrchr2};
 use std::io::Read;
 
 /// A stack is as long as its names, and some hundred frames of a program full of templates have more than a MiB of them:
@@ -16,6 +16,9 @@ use std::io::Read;
 const LONGEST: usize = 1 << 30;
 /// Bytes of a line that are shown.
 const SHOWN: usize = 160;
+
+/// What bcc's tools put between the frames of the user and those of the kernel.
+const SEPARATOR: &[u8] = b";-;";
 
 /// A line of folded text, or why it is none.
 pub fn parse(line: &[u8]) -> Result<(&[u8], u128), &'static str> {
@@ -107,6 +110,7 @@ pub fn add_counts(input: &mut dyn Read, profile: &mut Profile) -> Result<(), Err
 /// Takes each stack with its weight; gives the number of comments.
 fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), String>) -> Result<u64, Error> {
     let mut lines = LineReader::new(input).up_to(LONGEST);
+    let separator = memmem::Finder::new(SEPARATOR);
     let (mut number, mut comments, mut stacks, mut with_two) = (0_u64, 0, 0_u64, 0);
     while let Some(line) = lines.next_line() {
         number += 1;
@@ -125,7 +129,11 @@ fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), St
             return Err(at(format!("the line is longer than {LONGEST} bytes, no stack is; it begins with")));
         }
         let (stack, weight) = parse(line.bytes).map_err(|why| at(why.to_owned()))?;
-        take(stack, weight).map_err(at)?;
+        match separator.find(stack) {
+            Some(place) => take(&[&stack[..place], &stack[place + SEPARATOR.len() - 1..]].concat(), weight),
+            None => take(stack, weight),
+        }
+        .map_err(at)?;
         stacks += 1;
         with_two += u64::from(is_stack(stack));
     }
@@ -152,6 +160,18 @@ mod tests {
         assert_eq!(parse(b"a 340282366920938463463374607431768211455\r"), Ok((&b"a"[..], u128::MAX)));
         assert_eq!(parse(b"a;b 3."), Ok((&b"a;b"[..], 3)));
         assert_eq!(parse(b"a;b 3.00"), Ok((&b"a;b"[..], 3)));
+    }
+
+    #[test]
+    fn what_parts_user_and_kernel_is_no_frame() {
+        let mut stacks = Vec::new();
+        let text = b"fio;main;pread;-;ksys_pread64_[k] 3\na;--;-b 4\n";
+        let read = each(&mut &text[..], |stack, weight| {
+            stacks.push((String::from_utf8_lossy(stack).into_owned(), weight));
+            Ok(())
+        });
+        assert!(read.is_ok());
+        assert_eq!(stacks, [("fio;main;pread;ksys_pread64_[k]".to_owned(), 3), ("a;--;-b".to_owned(), 4)]);
     }
 
     #[test]
