@@ -172,29 +172,27 @@ struct ThreadColumns<'a> {
 impl<'a> ThreadColumns<'a> {
     fn parse(text: &'a [u8]) -> Self {
         let mut text = cut_guest(text.trim_ascii_end());
-        let (mut before, mut word, _) = last_word(text);
+        let (mut before, mut word, mut column) = last_word(text);
         // `2026-11-28 18:11:21.490141`, which `-F +tod` prints last.
         if let Some((date_before, date, _)) = is_time_of_day(word).then(|| last_word(before)) {
             if has_form(date, b"0000-00-00") {
                 text = date_before;
-                (before, word, _) = last_word(text);
+                (before, word, column) = last_word(text);
             }
         }
-        let text = if is_misc(word)
-            && last_word(before).1.last().is_some_and(|b| b.is_ascii_digit() || *b == b']')
-        {
-            before
-        } else {
-            text
-        };
-        let (before, word, column) = last_word(text);
+        if is_misc(word) && last_word(before).1.last().is_some_and(|b| b.is_ascii_digit() || *b == b']') {
+            text = before;
+            (before, word, column) = last_word(text);
+        }
         // `perf script -L` prints the processor bare, three wide.
         let bare_cpu = || {
             let (_, thread, width) = last_word(before);
             is_number(word) && column == 4 && is_thread(thread) && width >= THREAD_COLUMN
         };
-        let text = if is_cpu(word) || bare_cpu() { before } else { text };
-        let (before, word, _) = last_word(text);
+        if is_cpu(word) || bare_cpu() {
+            text = before;
+            (before, word, _) = last_word(text);
+        }
         if before.is_empty() && text.len() == word.len() || !is_thread(word) {
             return Self { comm: cut_padding(text), ..Self::default() };
         }
