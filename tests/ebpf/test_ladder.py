@@ -40,13 +40,14 @@ def follow(engine: Standin, directory: Path, *orders: str, sample: int = 1, kind
 @pytest.mark.usefixtures("kernels")
 def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -> None:
     out, probe = tmp_path / "ladder.json", ProcessProbe(engine.pid, device_of(engine.data))
-    slept = 0
+    slept = device_ms = 0
 
     def load() -> None:
-        nonlocal slept
+        nonlocal slept, device_ms
         before = probe.snapshot()
         engine.orders(f"1 {_MANY}", f"0 {FEW}", f"2 {FEW}")()
-        slept = delta(before, probe.snapshot(), None).voluntary_switches
+        counted = delta(before, probe.snapshot(), None)
+        slept, device_ms = counted.voluntary_switches, counted.storage_read_ms
 
     ladder = ladder_of(LadderRequest(engine.pid, 1), tmp_path, load, engine)
     assert (ladder.start, ladder.notes, ladder.threads, ladder.incomplete) == ("query", [], 1, 0)
@@ -58,8 +59,8 @@ def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -
     assert one_read <= slept <= one_read + ladder.of_class("disorder").count + 2 * FEW + _ORDERS
     assert {name for name, n in ladder.losses.items() if n} <= {"missed_in", "requeued"}
     assert [rung.name for rung in ladder.stages] == list(STAGES)
-    # The device takes longer than the engine, which does nothing here but read.
-    assert ladder.stage("device").sum_ns > ladder.stage("get_post").sum_ns
+    # The kernel's account of reads holds these, from before they were given to the device; in whole ms.
+    assert 0 < ladder.stage("device").sum_ns < (device_ms + 1) * 10**6
     assert 0 < ladder.probe_ns < ladder.total.mean_ns
     assert ladder.device is not None and ladder.device.reads >= on_device(ladder)
     assert checked(ladder, "sum").verdict is checked(ladder, "queries").verdict is Verdict.OK
