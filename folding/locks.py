@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.errors import UsageError
+from ground.results.frame_marks import MARK
 from ground.results.pmp import Locks, LockSite, Tally
 from ground.results.profile import FoldedStack
 from ground.results.states import SAMPLED_FRAMES
@@ -61,7 +62,7 @@ def _primitives(path: Path) -> list[tuple[re.Pattern[str], str]]:
 
 def plain_name(frame: str) -> str:
     """A frame's name without marks, leading underscores, clone suffixes, symbol versions and template arguments."""
-    name = re.sub(r"_\[[kij01]\]$", "", frame)
+    name = MARK.sub("", frame)
     name = re.sub(r"@.*$", "", name)
     # glibc's internal aliases: __GI___lll_lock_wait is lll_lock_wait.
     name = re.sub(r"^_*(GI_+)?_*(?=\w)", "", name)

@@ -147,6 +147,16 @@ impl Options {
         self.from.is_some() || !self.skip_after.is_empty() || self.max_depth.is_some()
     }
 
+    /// An option that was asked for and needs the time of each sample.
+    pub fn needing_time(&self) -> Option<&'static str> {
+        let needing = [
+            (self.intervals.is_some(), "--intervals"),
+            (self.time.is_some(), "--time"),
+            (!self.skip_time.is_empty(), "--skip-time"),
+        ];
+        needing.into_iter().find(|(asked, _)| *asked).map(|(_, option)| option)
+    }
+
     /// The filters in words, for a message that nothing passed them.
     pub fn filters(&self) -> String {
         let given = [

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from ground.results.checks import Check
 from ground.results.database_facts import DatabaseFacts
@@ -395,9 +393,3 @@ class RunRecord:
         version = self.tools.get("engine", "?")
         nameless = self.target is not None and version == self.target.program
         return version if nameless else f"{self.engine} {version}"
-
-
-def created_at(created: str) -> datetime:
-    """The time of `created` in any record of ours, with its zone where it has one. ValueError where it is none."""
-    # Python 3.10 reads zones as +02:00 alone, and records have +0200.
-    return datetime.fromisoformat(re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", created))

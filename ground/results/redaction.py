@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from ground.results.files import Files
+from ground.results.frame_marks import MARK
 from ground.system.atomic_files import read_json, write_json, write_whole
 from ground.system.process import inherited
 
 _KERNEL = "_[k]"
 _NAMELESS = ("[unknown]", "[no frames]")
-_MARK = re.compile(r"_\[[kij01]\]$")
 # Of the objects that everybody has.
 _LIBRARIES = (
     r"\[.*\]",  # the kernel, its modules, the vDSO
@@ -76,7 +76,7 @@ class Redaction:
         """path: of the object that it is in; "" where that is not known"""
         if frame.endswith(_KERNEL) or (path and self._is_known(path)):
             return frame
-        mark = _MARK.search(frame)
+        mark = MARK.search(frame)
         name, end = (frame[: mark.start()], mark[0]) if mark else (frame, "")
         if name in _NAMELESS:
             return frame

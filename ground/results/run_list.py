@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ground.errors import IoflameError, UsageError
 from ground.results.checks import Verdict
+from ground.results.created import created_at
 from ground.results.files import Files
-from ground.results.record import RunRecord, created_at
+from ground.results.record import RunRecord
 from ground.results.run import open_run
 
 if TYPE_CHECKING:

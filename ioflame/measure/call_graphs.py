@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from collectors.perf import COPIED_BYTES, MOST_COPIED_BYTES, Plan, with_dwarf
+from collectors.perf import COPIED_BYTES, MOST_COPIED_BYTES, Plan, copied_bytes, with_dwarf
 from ground.results.profile import FoldStats
 
 TRIAL_SECONDS = 1.0
@@ -36,8 +36,8 @@ class _Tried:
         return self.stats.cut_copies.by_size > _LIMIT * self.stats.weight
 
     def __str__(self) -> str:
-        how, _, copied = self.callgraph.partition(",")
-        by = "frame pointers" if how == "fp" else f"DWARF, copies of {int(copied or COPIED_BYTES):,} bytes"
+        copied = copied_bytes(self.callgraph)
+        by = f"DWARF, copies of {copied:,} bytes" if copied else "frame pointers"
         return f"{self.missing:.1%} by {by}"
 
 

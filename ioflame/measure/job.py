@@ -119,6 +119,11 @@ class Planned:
         return [name for name in self.watching if INSTRUMENTS[name].takes_turns and name not in alone]
 
     @property
+    def in_windows(self) -> list[str]:
+        """The others, in the order in which they watch."""
+        return [name for name in self.watching if name not in self.in_turns]
+
+    @property
     def rounds(self) -> Rounds:
         return Rounds.adding_up_to(self.options.duration or self.scale.turns or self.scale.duration)
 
@@ -142,11 +147,10 @@ class Planned:
         That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
         """
         turns = self.rounds.lasting(self.in_turns) if self.in_turns else 0.0
-        alone = [name for name in self.watching if name not in self.in_turns]
         bound = self.scale.warmup
         warm_up = min(max(_USUAL_WARM_UP * bound, _SHORTEST_WARM_UP), bound) if turns else bound
-        lasting = warm_up + turns + self.seconds_of_windows(alone) + REPORT_LAG_SECONDS
-        if "perf" in alone and self.options.callgraph == "auto":
+        lasting = warm_up + turns + self.seconds_of_windows(self.in_windows) + REPORT_LAG_SECONDS
+        if "perf" in self.in_windows and self.options.callgraph == "auto":
             lasting += _TRIALS_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS
         return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))

@@ -258,7 +258,7 @@ class Workload:
         """Warms up, then watches in rounds; the instruments that want a window of their own."""
         job = self.job
         turns = Turns(self._failed, self._reporter)
-        windows = [name for name in job.watching if name not in job.in_turns]
+        windows = job.in_windows
         try:
             # While the cache fills nothing is measured yet. perf waits for the trial, which says how it records.
             for name in [name for name in job.in_turns if name != "perf"]:
@@ -329,8 +329,7 @@ class Workload:
     def _is_time(self) -> bool:
         """For another trial: a round at least has to follow, or the windows."""
         job = self.job
-        alone = [name for name in job.watching if name not in job.in_turns]
-        least = job.rounds.lasting(job.in_turns, 1) + job.seconds_of_windows(alone)
+        least = job.rounds.lasting(job.in_turns, 1) + job.seconds_of_windows(job.in_windows)
         return job.engine.by_our_client or self.schedule.seconds_left - least > _TRIAL_TAKES_SECONDS
 
     def _tried(self, plan: Plan) -> FoldStats:

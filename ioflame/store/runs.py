@@ -16,12 +16,13 @@ from ground.errors import MeasurementError
 from ground.results.accounts import accounts_in
 from ground.results.cells import CellsRecord
 from ground.results.comparison import Block, Comparison, ComparisonRun, Process, Session
+from ground.results.created import created_at
 from ground.results.differences import Decision
 from ground.results.files import Files
 from ground.results.metrics import OBSERVED, window_metrics
 from ground.results.off_cpu import read_wall_clock
 from ground.results.profile import Folded, read_profile
-from ground.results.record import Counters, RunRecord, Window, created_at
+from ground.results.record import Counters, RunRecord, Window
 from ground.results.run import Run, open_run
 from ground.results.store.database import RunTables
 from ground.results.store.ids import FrameTable

@@ -111,7 +111,7 @@ pub fn add_counts(input: &mut dyn Read, profile: &mut Profile) -> Result<(), Err
 fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), String>) -> Result<u64, Error> {
     let mut lines = LineReader::new(input).up_to(LONGEST);
     let separator = memmem::Finder::new(SEPARATOR);
-    let (mut number, mut comments, mut stacks, mut with_two) = (0_u64, 0, 0_u64, 0);
+    let (mut number, mut comments, mut stacks, mut all_with_two) = (0_u64, 0, 0_u64, true);
     while let Some(line) = lines.next_line() {
         number += 1;
         if line.bytes.trim_ascii().is_empty() {
@@ -135,12 +135,13 @@ fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), St
         }
         .map_err(at)?;
         stacks += 1;
-        with_two += u64::from(is_stack(stack));
+        // Of a profile the first line tells already.
+        all_with_two = all_with_two && is_stack(stack);
     }
     if let Some(why) = lines.failure() {
         return Err(Error::partial(format!("reading folded text failed at line {number}: {why}")));
     }
-    if stacks > 1 && with_two == stacks {
+    if stacks > 1 && all_with_two {
         return Err(Error::usage(
             "every line ends in two numbers: this is a difference of two profiles (difffolded). Folded as stacks, the first \
              number would become a part of a name.\n\

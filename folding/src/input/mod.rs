@@ -29,13 +29,10 @@ pub trait Source {
 /// Refuses what cannot be had of an input that has no times, and the others of `lacking` that were asked for: each with
 /// its option and what the input does not have.
 fn refuse_lacking(input: &str, options: &Options, lacking: &[(bool, &str, &str)]) -> Result<(), Error> {
-    let times = [
-        (options.time.is_some(), "--time", "times"),
-        (!options.skip_time.is_empty(), "--skip-time", "times"),
-        (options.intervals.is_some(), "--intervals", "times"),
-    ];
-    match times.iter().chain(lacking).find(|(asked, ..)| *asked) {
-        Some((_, option, what)) => {
+    let times = options.needing_time().map(|option| (option, "times"));
+    let others = lacking.iter().find(|(asked, ..)| *asked).map(|&(_, option, what)| (option, what));
+    match times.or(others) {
+        Some((option, what)) => {
             Err(Error::usage(format!("{input} has no {what}: use {option} on a recording")))
         }
         None => Ok(()),

@@ -11,18 +11,19 @@ import struct
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from ground.results.frame_marks import MARK
+
 # What a compiler adds to the name of a function that it cloned, split or made local.
 _CLONE = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|llvm|localalias|cfi)(?:\.\d+)*|@@?[A-Z]\w*_[\d.]+)+$")
-_MARK = re.compile(r"_\[([ki])\]$")
-# async-profiler tells how a function of Java was compiled; each is a frame of its own, and one function.
-_MARKS = re.compile(r"_\[[kij01]\]$")
+# async-profiler's marks tell how a function of Java was compiled: each is a frame of its own, and one function.
+_OF_ANY_PROFILER = re.compile(r"_\[([ki])\]$")
 # What each run has anew in the name of a file, as stackfold's `without_random` has it: a JVM's librocksdbjni16405...so.
 _RANDOM = re.compile(r"\d{15,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def canonical_name(name: str) -> str:
     """The name without marks (kernel, inlined, how compiled) and what a compiler adds: of all builds the same."""
-    return _CLONE.sub("", _MARKS.sub("", name))
+    return _CLONE.sub("", MARK.sub("", name))
 
 
 class FrameTable:
@@ -38,9 +39,9 @@ class FrameTable:
         key = (name, obj, file, line)
         if key in self._known:
             return self._known[key]
-        mark = _MARK.search(name)
+        mark = _OF_ANY_PROFILER.search(name)
         kernel, inlined = bool(mark and mark[1] == "k"), bool(mark and mark[1] == "i")
-        plain, base = _MARK.sub("", name), _RANDOM.sub("*", PurePosixPath(obj).name)
+        plain, base = _OF_ANY_PROFILER.sub("", name), _RANDOM.sub("*", PurePosixPath(obj).name)
         # Only some profiles have file and line; in those, a frame of another line is another frame.
         whole = "\0".join((plain, base, str(kernel), str(inlined), file, str(line) if line else ""))
         number: int

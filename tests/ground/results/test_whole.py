@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.checks import Check, Verdict, render_checks, worst
+from ground.results.created import created_at
 from ground.results.files import Files
-from ground.results.record import RunRecord, Window, created_at
+from ground.results.record import RunRecord, Window
 from ground.results.run import Run, check_writable, open_run
 from ground.system.atomic_files import read_json, read_whole, write_json, write_whole
 from ground.system.process import Children

@@ -35,13 +35,8 @@ impl Clock {
 
     /// Refuses what needs the trace's clock where the times are none.
     pub fn refuse_differences(&self, options: &Options) -> Result<(), Error> {
-        let of_clock = [
-            (options.intervals.is_some(), "--intervals"),
-            (options.time.is_some(), "--time"),
-            (!options.skip_time.is_empty(), "--skip-time"),
-            (options.slice.is_some(), "--slices"),
-        ];
-        let Some((_, option)) = of_clock.into_iter().find(|(asked, _)| *asked) else { return Ok(()) };
+        let slices = options.slice.is_some().then_some("--slices");
+        let Some(option) = options.needing_time().or(slices) else { return Ok(()) };
         let (what, printed) = if self.is_of_differences() {
             ("differences, each is since the sample before", "--deltatime")
         } else if self.saw_zero && options.intervals.is_some() {

@@ -249,17 +249,7 @@ fn opens_function_type(before: &str, rest: &str) -> bool {
     if !typed || matches!(keyword, "operator" | "decltype" | "sizeof" | "lambda" | "noexcept" | "alignof") {
         return false;
     }
-    let mut depth = 0_usize;
-    let close = rest.find(|c| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    });
-    close.is_some_and(|close| {
-        let behind = rest[close + 1..].trim_start_matches(" const");
-        !behind.starts_with("::")
-    })
+    // Nothing is behind one that does not close.
+    let behind = rest.get(end_of_list(&rest[1..]) + 2..);
+    behind.is_some_and(|behind| !behind.trim_start_matches(" const").starts_with("::"))
 }
