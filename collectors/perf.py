@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from collectors.perf_so_far import copy_so_far
 from collectors.stack_pages import touch_stacks
 from ground.errors import HostError, MeasurementError
 from ground.settings import Setting
@@ -252,7 +253,7 @@ class Recording:
     ) -> None:
         self.what = f"perf record, {plan.asked} at {plan.frequency} Hz, {plan.callgraph} call graphs"
         self._children, self._name = children, name
-        self._argv = record_argv(plan, pids, out)
+        self._argv, self._out = record_argv(plan, pids, out), out
         self._pids, self._copied = pids, copied_bytes(plan.callgraph)
         self._log = log
         self._child: Child | None = None
@@ -281,6 +282,12 @@ class Recording:
     def close(self) -> None:
         """Ends sampling; returns once perf has said so."""
         self._order("disable")
+
+    def copy_so_far(self, out: Path) -> None:
+        """What it has recorded in its turns so far, as a whole file. Between two turns, after the first."""
+        # Before perf reads a second order it has written what was in its buffers at the first.
+        self._order("disable")
+        copy_so_far(self._out, out)
 
     def _order(self, order: str) -> None:
         assert self._child is not None

@@ -37,7 +37,7 @@ class Reporter:
     """
 
     def __init__(self, *, quiet: bool = False, keep: bool = True, moves: bool = True) -> None:
-        self._quiet = quiet
+        self.quiet = quiet
         self._keep = keep
         self._started = time.monotonic()
         self._beside = self._left = False
@@ -56,7 +56,7 @@ class Reporter:
 
     def line(self, text: str) -> None:
         """One plain line, with the seconds since the start."""
-        if not self._quiet:
+        if not self.quiet:
             self._write(f"[{time.monotonic() - self._started:4.0f} s] {text}")
 
     def warn(self, text: str) -> None:

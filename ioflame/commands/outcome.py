@@ -43,6 +43,8 @@ def measured(conduct: Callable[[], None], run: Run, reporter: Reporter, ended: s
     if kept(conduct, run.directory, reporter, ended=ended):
         return True
     reporter.warn(f"missing: {'; '.join(run.record.missing) or 'the analysis; every window was measured'}")
+    if run.path(Files.REPORT).exists():
+        reporter.warn(f"the page of the first look is {shown_path(run.path(Files.REPORT))}")
     if run.path(Files.PERF_DATA).exists():
         reporter.warn(f"to fold what was recorded: {shown_command('analyse', run)}")
     return False

@@ -25,13 +25,14 @@ from ground.results.roles import READER, WRITER, roles_of_threads
 from ground.results.run import Run
 from ground.settings import Setting
 from ground.system.limits import limited_memory
-from ground.system.observer import QUIET_SECONDS
+from ground.system.observer import QUIET_SECONDS, Observer
 from ground.system.page_cache import drop_files, drop_page_cache, keep_files
 from ground.system.process import Children, captures
 from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import ObserverContext
 from ioflame.measure.call_graphs import TRIAL_SECONDS, choose_call_graph
+from ioflame.measure.first_look import first_look
 from ioflame.measure.job import Job, describe_database, describe_tree
 from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.measure.recorded import commands_of, recorded
@@ -60,16 +61,18 @@ def load_and_measure(job: Job, database: Database, run: Run, reporter: Reporter)
         creates = job.engine.step(job.options.workload).creates
         if not database.check() and not creates:
             database.load(children, reporter, run.path("load.log"))
-        measure(job, database, run, children, reporter)
+        measure(job, database, run, children, reporter, looks=not reporter.quiet)
     run.point_latest()
 
 
 def measure(
-    job: Job, database: Database, run: Run, children: Children, reporter: Reporter, *, strict: bool = True
-) -> None:
+    job: Job, database: Database, run: Run, children: Children, reporter: Reporter, *, strict: bool = True,
+    looks: bool = False,
+) -> None:  # fmt: skip
     """Runs the job's workload on a database that is ready, and analyses what was recorded, all into `run`.
 
     strict: refuse a tree of other levels than the workload is defined for; otherwise the proofs say so
+    looks:    somebody looks on: a first look follows perf's first turn
     children: of `recorded`
     """
     record = run.record
@@ -87,7 +90,7 @@ def measure(
         drop_page_cache()
         record.database.page_cache = "dropped before the workload started"
     database.begin(job.options.workload)
-    workload = Workload(job, run, children, reporter)
+    workload = Workload(job, run, children, reporter, looks=looks)
     argv = job.command(seeds.first, run.path(job.engine.report_name), job.asked_seconds)
     if job.options.memory_limit is not None:
         argv = [*children.within(limited_memory(job.options.memory_limit)), *argv]
@@ -218,7 +221,8 @@ class Workload:
 
     ended = False
 
-    def __init__(self, job: Job, run: Run, children: Children, reporter: Reporter) -> None:
+    def __init__(self, job: Job, run: Run, children: Children, reporter: Reporter, *, looks: bool = False) -> None:
+        self._looks = looks
         self.job, self.run = job, run
         self._children, self._reporter = children, reporter
         self._plan = job.plan
@@ -258,6 +262,8 @@ class Workload:
         """Warms up, then watches in rounds; the instruments that want a window of their own."""
         job = self.job
         turns = Turns(self._failed, self._reporter)
+        if self._looks:
+            turns.first["perf"] = self._look
         windows = job.in_windows
         try:
             # While the cache fills nothing is measured yet. perf waits for the trial, which says how it records.
@@ -284,6 +290,10 @@ class Workload:
         finally:
             turns.detach()
         return [name for name in job.watching if name in windows]
+
+    def _look(self, perf: Observer) -> None:
+        self.keep()
+        first_look(self.run, perf, self._reporter)
 
     def _attach(self, name: str, turns: Turns, windows: list[str]) -> None:
         """Where this host's way of it takes no turns, it gets a window."""

@@ -58,6 +58,7 @@ class Turns:
     failed: told of one that failed, which then has no more turns; what it raises ends the run
     ended:  whether what is watched has
     around: within it is all that is done for an observer, or for plain turns; whoever wants to know what that costs
+    first:  by kind: called between two turns, in no window, once that observer has had its first
     observers: that are attached, by kind
     """
 
@@ -65,6 +66,7 @@ class Turns:
     reporter: Reporter
     ended: Callable[[], bool] = lambda: False
     around: Callable[[str], AbstractContextManager[None]] = lambda _: contextlib.nullcontext()
+    first: dict[str, Callable[[Observer], None]] = field(default_factory=dict)
     observers: dict[str, Observer] = field(default_factory=dict)
 
     def attach(self, kind: str, make: Callable[[], Observer]) -> bool:
@@ -99,6 +101,10 @@ class Turns:
                     self._try(observer, lambda: windows.turn(observer, rounds.of(kind), number))  # noqa: B023
                     if self.ended():
                         return
+                    if kind in self.first and kind in self.observers:
+                        with self.around("first look"):
+                            self.first.pop(kind)(observer)
+                        windows.begin_turns()
             self._plain(windows, rounds, number)
 
     def _plain(self, windows: Windows, rounds: Rounds, number: int) -> None:

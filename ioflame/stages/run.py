@@ -20,7 +20,7 @@ from ground.results.ladder import read_ladder
 from ground.results.metrics import metrics_of
 from ground.results.off_cpu import read_off_cpu
 from ground.results.profile import EventCheck, Folded, read_profile
-from ground.results.record import ProfileFacts, Window
+from ground.results.record import ProfileFacts, RunRecord, Window
 from ground.results.roles import WRITES_VIEW, query_role
 from ground.results.run import Run, read_or_none
 from ground.settings import FrontEnd, Setting, worded_for
@@ -45,6 +45,7 @@ from workloads.engine import Engine
 from workloads.registry import engine_named, service_advice, service_named
 
 _OWNER, _LEAF = "owner", "leaf"
+_CheckDetail = Literal["symbols", "totals"]
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,46 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
         return _analyse(run, reporter, meanwhile)
 
 
-def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None) -> Analysed:
+def analyse_so_far(run: Run) -> Analysed:
+    """Of a run that goes on: its figures, profile and categories. What judges a run, its checks and findings, is of a
+    whole one."""
     record = run.record
-    engine = engine_named(record.engine, client=record.options.get("client")) if record.target is None else None
+    with worded_for(FrontEnd.ATTACH if record.target is not None else None):
+        _note_figures(record, run.series())
+        assert record.profile is not None
+        folded, *_ = _profile(run, record.profile, _engine(record), check=None)
+        views = _write_categories(run, of_queries(run, folded))
+        run.save()
+        return Analysed(folded, views, [], [])
+
+
+def _engine(record: RunRecord) -> Engine | None:
+    """None of a target."""
+    return engine_named(record.engine, client=record.options.get("client")) if record.target is None else None
+
+
+def _note_figures(record: RunRecord, series: Sequence[Window]) -> list[Window]:
+    """The plain windows, which they are of."""
     plain = [window for window in record.windows if window.kind == "plain"]
     record.metrics = metrics_of(record, plain)
-    series = run.series()
     record.intervals = intervals_of(record, series)
     record.costs = observer_costs(record.windows)
+    return plain
+
+
+def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None) -> Analysed:
+    record, series = run.record, run.series()
+    engine = _engine(record)
+    plain = _note_figures(record, series)
     background: dict[str, int] = {}
     unread, folded = "", None
     checks: list[Check] = []
     if record.profile is not None and run.path(Files.PERF_DATA).exists():
         with reporter.stage("fold the recording and compare it with perf report"):
             try:
-                folded, background, unread, checks = _profile(run, record.profile, engine)
+                # A service has its CPU back sooner.
+                check: _CheckDetail = "symbols" if record.target is None else "totals"
+                folded, background, unread, checks = _profile(run, record.profile, engine, check)
             except MeasurementError as error:
                 # The rest of the run is as good as it was.
                 checks = [Check("perf", Verdict.FAILED, error.what, error.means, error.mend)]
@@ -160,7 +186,9 @@ def _waits(run: Run) -> Waits | None:
     return Waits(serving_threads(off, run.record), stacks, run.record.queries_in("offcpu") or 0.0)
 
 
-def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Folded, dict[str, int], str, list[Check]]:
+def _profile(
+    run: Run, facts: ProfileFacts, engine: Engine | None, check: _CheckDetail | None
+) -> tuple[Folded, dict[str, int], str, list[Check]]:
     """Fills in `facts`; the profile, the weight of background threads by what they do, why perf report could not read
     the recording ("" where it did), and what else has to be said of it."""
     data = run.path(Files.PERF_DATA)
@@ -172,8 +200,6 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     writes = run.record.roles or any(window.counters.operations for window in run.record.windows)
     without = () if writes else (WRITES_VIEW,)
     pids = run.record.target.pids if run.record.target is not None else [run.record.pid]
-    # A service has its CPU back sooner.
-    check: Literal["symbols", "totals"] = "symbols" if run.record.target is None else "totals"
     leader = events[0] if facts.beside else None
     facts.beside = events[1:]
     rules = rules_of(run).categories

@@ -53,6 +53,29 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
         assert (report.folded, report.reported) == (stats.weight, stats.weight)
 
 
+@pytest.mark.parametrize("scope", ["process", "system"])
+def test_what_was_recorded_so_far_is_whole_while_perf_goes_on(
+    burner: subprocess.Popen[str], tmp_path: Path, scope: str
+) -> None:
+    plan, data = Plan("cpu-clock", 999, scope, "fp", ()), tmp_path / "perf.data"
+    turns = [tmp_path / "first", tmp_path / "second"]
+    with Children() as children:
+        recording = Recording(children, plan, [burner.pid], data, tmp_path / "log")
+        with attached(recording, Reporter(quiet=True)):
+            for turn in turns:
+                turn.mkdir()
+                recording.open()
+                until_burnt(burner.pid, 0.2)
+                recording.close()
+                recording.copy_so_far(turn / "perf.data")
+    first, second = (fold(turn / "perf.data", turn, [burner.pid]).statistics for turn in turns)
+    assert 0 < first.weight < second.weight
+    assert recorded_events(turns[0] / "perf.data") == ["cpu-clock"]
+    # Nothing was in a buffer still, and nothing has another name: the file that perf itself has ended is the same.
+    assert fold(data, tmp_path, [burner.pid]).statistics.weight == second.weight
+    assert (tmp_path / "stacks.folded").read_text() == (turns[1] / "stacks.folded").read_text()
+
+
 def test_the_plan_names_an_event_that_the_host_really_counts(burner: subprocess.Popen[str], tmp_path: Path) -> None:
     plan = plan_recording("auto", 499, "auto")
     with Children() as children:

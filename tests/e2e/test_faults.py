@@ -109,10 +109,15 @@ def test_an_interrupt_stops_the_engine_behind_its_wrapper_and_keeps_what_was_rec
     whole = max(window.round for window in record.windows if window.kind == "null")
     assert whole >= 3 and any(what.startswith("rounds after the first ") for what in record.missing)
     (directory,) = runs.iterdir()
+    # The page of perf's first turn is there, and says that it is.
+    page = (directory / Files.REPORT).read_text(encoding="utf-8")
+    assert "First look: readrandom, of the first " in err and f"{directory / Files.REPORT}" in err
+    assert "everything after the first " in page and page.rstrip().endswith("</html>")
     # What perf had recorded by then is whole, and what is said to be possible with it works.
     assert f"ioflame analyse {directory}" in err
     code, out, err = asked(capsys, "analyse", directory)
     assert code == 1 and "Missing from this run" in out, err
+    assert "everything after the first " not in (directory / Files.REPORT).read_text(encoding="utf-8")
     # Its figures are of the rounds that it had.
     analysed = only_run(runs)
     assert {cost.kind: cost.qps_ratio.n >= 3 for cost in analysed.costs} == {"perf": True, "null": True}

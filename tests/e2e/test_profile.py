@@ -177,6 +177,9 @@ def test_a_run_ends_with_a_short_view_and_the_rest_is_a_command_away(
     assert json.loads(show("checks", "--json"))["schema"] == finished.record.schema
     for name in ("qps", "iops", "usPer", "syPer", "cpuPer", "reqsz", "coverage", "lost samples", "incomplete stacks"):
         assert name in summary, name
+    # The first look came while it ran; the page at the end has no trace of it.
+    assert "First look: readrandom, of the first " in finished.err
+    assert "everything after the first " not in (finished.directory / Files.REPORT).read_text(encoding="utf-8")
     assert max(len(line) for line in finished.err.splitlines() if line.startswith("[")) < 200
 
     profile = finished.record.profile

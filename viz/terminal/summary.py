@@ -83,13 +83,7 @@ def render_screen(
     head = [*_lost(record, width), ran, *_warnings(record, width)]
     tables = []
     if record.profile is not None and categories is not None:
-        table = categories_table(
-            categories, record.profile.unit, where_it_goes(record), cores=record.metrics.get("cores"), about=CUT
-        )
-        lines = [table_text(replace(table, legend=other_words(categories)), width)]
-        if empty := without_weight(categories):
-            lines.append(fold_line(f"  {empty}", width, 4))
-        tables.append("\n".join(lines))
+        tables.append(_owner_table(record, categories, width))
     if layers:
         tables.append("\n".join(layers.splitlines()[:_LAYERS]))
     sentences = [jobs, watching_words(record.costs) if record.costs else ""]
@@ -106,6 +100,23 @@ def render_screen(
         if text.count("\n") <= SCREEN:
             break
     return text
+
+
+def render_first_look(record: RunRecord, categories: Categories, rests_on: str, width: int = 100) -> str:
+    """The owner table of a run that goes on. rests_on: what was seen so far"""
+    head = f"First look: {record.workload}, of {rests_on}; more follows"
+    return folded("\n".join([head, "", _owner_table(record, categories, width)]), width)
+
+
+def _owner_table(record: RunRecord, categories: Categories, width: int) -> str:
+    assert record.profile is not None
+    table = categories_table(
+        categories, record.profile.unit, where_it_goes(record), cores=record.metrics.get("cores"), about=CUT
+    )
+    lines = [table_text(replace(table, legend=other_words(categories)), width)]
+    if empty := without_weight(categories):
+        lines.append(fold_line(f"  {empty}", width, 4))
+    return "\n".join(lines)
 
 
 def _not_ok(checks: Sequence[Check], width: int, detail: int, show: str) -> str:

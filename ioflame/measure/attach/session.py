@@ -24,6 +24,7 @@ from ground.results.record import Target as TargetRecord
 from ground.results.run import Run
 from ground.system.atomic_files import write_whole
 from ground.system.held_process import HeldProcess
+from ground.system.observer import Observer
 from ground.system.own_cpu import own_cpu_seconds
 from ground.system.process import Children
 from ground.text.progress import Reporter
@@ -40,6 +41,7 @@ from ioflame.measure.attach.budget import (
 )
 from ioflame.measure.attach.job import AttachJob
 from ioflame.measure.attach.redact import hide_in_record, hide_waits, redacted, without_words
+from ioflame.measure.first_look import first_look
 from ioflame.measure.jobs import clock_pair, note_jobs, ran_lately
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.measure.turns import TURN_SECONDS, Rounds, Turns
@@ -127,6 +129,8 @@ class AttachSession:
         """
         names = self.job.options.collect
         turns = Turns(self._failed, self.reporter, lambda: self.windows.ended, self._accounted)
+        if not self.reporter.quiet and self.job.redaction is None:
+            turns.first["perf"] = self._look
         alone = ["perf"] if "perf" in names and self._jobs_run() else []
         try:
             for name in (name for name in names if name not in alone):
@@ -148,6 +152,10 @@ class AttachSession:
         finally:
             turns.detach()
         return [name for name in names if name in alone]
+
+    def _look(self, perf: Observer) -> None:
+        self._keep()
+        first_look(self.run, perf, self.reporter)
 
     def _jobs_run(self) -> bool:
         """Whether the target's engine has flushed or compacted lately."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
 from collectors.counters import Snapshot
+from collectors.perf import Plan, Recording
 from collectors.windows import Windows
 from ground.errors import IoflameError, MeasurementError
+from ground.results.files import Files
+from ground.results.run import Run
 from ground.system.observer import NullObserver, Observer
+from ground.system.process import Children
 from ground.text.progress import Reporter
+from ioflame.measure.first_look import first_look
 from ioflame.measure.turns import Rounds, Turns
+from tests.records import run_record
 
 
 class Noted(Windows):
@@ -59,13 +66,19 @@ class Watcher(NullObserver):
         self.does.append("detach")
 
 
-def watched(*observers: Observer, rounds: Rounds, seed: int = 7) -> tuple[Noted, list[tuple[str, str]]]:
-    windows, failed = Noted(), list[tuple[str, str]]()
+def watched(
+    *observers: Observer,
+    rounds: Rounds,
+    seed: int = 7,
+    windows: Noted | None = None,
+    **first: Callable[[Observer], None],
+) -> tuple[Noted, list[tuple[str, str]]]:
+    windows, failed = windows or Noted(), list[tuple[str, str]]()
 
     def note(kind: str, error: IoflameError) -> None:
         failed.append((kind, error.what))
 
-    turns = Turns(note, Reporter(quiet=True))
+    turns = Turns(note, Reporter(quiet=True), first=first)
     for observer in observers:
         assert turns.attach(observer.kind, lambda observer=observer: observer)  # type: ignore[misc]
     turns.run(windows, rounds, seed, lambda done: done < rounds.number)
@@ -95,6 +108,41 @@ def test_one_that_fails_has_no_more_turns_and_the_others_go_on() -> None:
     assert failed == [("lost", "it cannot any more")] and lost.does[-1] == "detach"
     assert [kind for kind, _, _ in windows.kinds].count("lost") == 1
     assert kept.does == ["attach", *["open", "close"] * 3, "detach"]
+
+
+def test_what_follows_a_first_turn_is_in_no_window_and_the_next_begins_at_a_count() -> None:
+    class Counts(Noted):
+        def _await_count(self) -> None:
+            self.kinds.append(("count", 0, 0))
+
+    windows, seen = Counts(), list[Observer]()
+
+    def look(observer: Observer) -> None:
+        seen.append(observer)
+        windows.kinds.append(("look", 0, 0))
+
+    watched(one := Watcher("a"), rounds=Rounds(2, 1.0), windows=windows, a=look)
+    assert seen == [one] and one.does == ["attach", *["open", "close"] * 2, "detach"]
+    assert [kind for kind, _, _ in windows.kinds] == ["count", "plain", "a", "look", "count", "plain", "a", "plain"]
+    # There is nothing to look at where it failed.
+    watched(Watcher("a", fails_at=1), rounds=Rounds(2, 1.0), windows=windows, a=look)
+    assert seen == [one]
+
+
+def test_a_first_look_that_fails_is_a_warning_and_the_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Hangs(Recording):
+        def copy_so_far(self, out: Path) -> None:
+            raise MeasurementError(f"perf did not disable, and {out.name} is not there")
+
+    run = Run.create(tmp_path, run_record())
+    perf = Hangs(
+        Children(), Plan("cpu-clock", 99, "process", "fp", ()), [1], run.path(Files.PERF_DATA), tmp_path / "log"
+    )
+    first_look(run, perf, Reporter())
+    assert capsys.readouterr().err == "warning: no first look: perf did not disable, and perf.data is not there\n"
+    assert not run.path(Files.REPORT).exists() and run.record == run_record()
 
 
 def test_one_that_cannot_be_made_is_reported_and_one_without_turns_is_left() -> None:
