@@ -145,13 +145,14 @@ impl Collector {
         if leaf_first.first().is_none_or(|leaf| leaf.is_unknown()) {
             self.stats.unresolved_weight += tally.weight;
         }
-        let depth = self.options.max_depth.unwrap_or(usize::MAX);
         if self.is_full() {
             return;
         }
+        let depth = self.options.max_depth.unwrap_or(usize::MAX);
         self.scratch.clear();
         self.scratch.push(samples.comm);
-        self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.number));
+        let outermost = &leaf_first[kept.saturating_sub(depth)..kept];
+        self.scratch.extend(outermost.iter().rev().map(|frame| frame.number));
         let stack = self.profile.add(&self.scratch, tally);
         if let Some(slice) = samples.slice {
             self.slices.add(slice, stack, tally);

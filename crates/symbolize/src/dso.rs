@@ -53,6 +53,8 @@ pub fn bracketed(dso: &[u8]) -> Option<Vec<u8>> {
 
 /// Digits that no version has: a library that a JVM unpacks has 17 to 20 of its own in its name, a date has 8 to 14.
 const RANDOM: usize = 15;
+/// Length of a UUID.
+const UUID: usize = 36;
 
 /// The name of a file, with `*` where each run has another number or UUID: `librocksdbjni1640531527853426401.so`,
 /// `perf-71.map`.
@@ -61,6 +63,10 @@ pub fn without_random(name: &[u8]) -> Vec<u8> {
         |name: &[u8]| name.strip_prefix(b"perf-").and_then(|name| name.strip_suffix(b".map")).map(is_digits);
     if is_map(name) == Some(true) {
         return b"perf-*.map".to_vec();
+    }
+    // Nearly always: neither is in so little.
+    if name.len() < UUID && name.iter().filter(|byte| byte.is_ascii_digit()).count() < RANDOM {
+        return name.to_vec();
     }
     let (mut out, mut rest) = (Vec::with_capacity(name.len()), name);
     while let Some((&first, behind)) = rest.split_first() {
@@ -86,12 +92,11 @@ fn is_digits(text: &[u8]) -> bool {
 
 /// How long the UUID is that the text begins with; 0 if it does with none.
 fn uuid(text: &[u8]) -> usize {
-    const LEN: usize = 36;
     let is_part = |(at, byte): (usize, &u8)| match at {
         8 | 13 | 18 | 23 => *byte == b'-',
         _ => byte.is_ascii_hexdigit(),
     };
-    if text.len() >= LEN && text.iter().take(LEN).enumerate().all(is_part) { LEN } else { 0 }
+    if text.len() >= UUID && text.iter().take(UUID).enumerate().all(is_part) { UUID } else { 0 }
 }
 
 /// The object in front of a symbol: its base name, without brackets.

@@ -48,6 +48,7 @@ impl Collector {
     }
 
     /// The number of a frame whose name is finished, its flags noted.
+    #[inline]
     fn named_frame(&mut self, frame: Frame<&[u8]>) -> u32 {
         let id = self.profile.intern(frame);
         if id as usize >= self.flags.len() {

@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::stats::UNSTATED;
 use crate::terminal;
 use crate::weights::Tally;
-use memchr::{memchr_iter, memmem, memrchr2};
+use memchr::{memchr, memchr_iter, memmem, memrchr2};
 use std::io::Read;
 
 /// A stack is as long as its names, and some hundred frames of a program full of templates have more than a MiB of them:
@@ -129,7 +129,8 @@ fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), St
             return Err(at(format!("the line is longer than {LONGEST} bytes, no stack is; it begins with")));
         }
         let (stack, weight) = parse(line.bytes).map_err(|why| at(why.to_owned()))?;
-        match separator.find(stack) {
+        // Few stacks have the sign at all.
+        match memchr(b'-', stack).and_then(|_| separator.find(stack)) {
             Some(place) => take(&[&stack[..place], &stack[place + SEPARATOR.len() - 1..]].concat(), weight),
             None => take(stack, weight),
         }

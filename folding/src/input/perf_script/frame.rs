@@ -56,7 +56,7 @@ pub fn looks_like_frame(line: &[u8]) -> bool {
 
 /// Whether a line begins with an address of 16 digits and a tab, as simpleperf prints the kernel's: no command is as long.
 pub fn is_bare(line: &[u8]) -> bool {
-    line.len() > ADDRESS && may_be_bare(line)
+    line.get(ADDRESS) == Some(&b'\t') && may_be_bare(line)
 }
 
 /// The same of a line of which no more may have been read.
