@@ -233,8 +233,8 @@ def _samples(pmp: Pmp) -> Iterator[Check]:
             "pmp rate",
             Verdict.WARN,
             f"{pmp.rate_words}; {pmp.late_rounds:,} of {planned:,} rounds left out",
-            "a look at all threads lasted too long, or the sampler waited for a CPU: its samples may favour moments at "
-            "which it got one; threads without a sample are in no row",
+            "a look at all threads lasted too long, or the sampler itself had no CPU: its samples may favour moments "
+            "at which it got one; threads without a sample are in no row",
             "a smaller rate, a quieter host",
         )
 

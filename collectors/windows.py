@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from collectors.counters import Snapshot, delta
 from ground.results.record import Window
+from ground.results.titles import title_of
 from ground.system.observer import Observer, attached
 from ground.text.progress import Reporter
 
@@ -67,7 +68,7 @@ class Windows(abc.ABC):
     def _await_count(self) -> None:  # noqa: B027
         """Waits for a moment at which the count of queries is known, where there are such moments."""
 
-    def plain(self, seconds: float, what: str = "plain window: nothing attached") -> None:
+    def plain(self, seconds: float, what: str = "baseline window: nothing attached") -> None:
         """A window with nothing attached. what: said of it while it runs."""
         if self._plain_at_counts:
             self._await_count()
@@ -101,7 +102,10 @@ class Windows(abc.ABC):
         reporter = self._reporter
         if not self._plain_at_counts:  # else the window before has ended at one
             self._await_count()
-        with reporter.stage(f"{observer.kind} window: {observer.what}", seconds), attached(observer, reporter):
+        with (
+            reporter.stage(f"{title_of(observer.kind)} window: {observer.what}", seconds),
+            attached(observer, reporter),
+        ):
             with reporter.waits_for(f"{observer.kind} to begin"):
                 self._await_count()
                 observer.open()

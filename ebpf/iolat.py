@@ -92,7 +92,7 @@ def _counted(latency: IoLatency) -> Iterator[Check]:
             "a device that the workload uses, and a window in which it does",
         )
     elif latency.backend == "bcc":
-        yield Check(EVENTS_CHECK, Verdict.NOTE, "everybody's requests", "biolatency does not separate processes")
+        yield Check(EVENTS_CHECK, Verdict.NOTE, "others' requests too", "biolatency does not separate processes")
     elif not any(row.owner == "process" for row in latency.rows):
         pids = ", ".join(map(str, latency.pids))
         yield Check(

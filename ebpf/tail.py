@@ -109,7 +109,7 @@ def _cost(recorded: Recorded) -> Iterator[Check]:
         Verdict.WARN if dear else Verdict.OK,
         f"at least, estimated: traps {traps}; programs, measured: {own:.1f} us a followed query",
         "queries were slower for it" if dear else "",
-        "the null window beside it shows by how much" if dear else "",
+        "the empty window beside it shows by how much" if dear else "",
     )
 
 

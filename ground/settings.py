@@ -101,7 +101,7 @@ class Setting(Enum):
     SCALE = Option(
         _WORKLOAD,
         "NAME",
-        "keys, cache and seconds: smoke (1 M keys), default (10 M) or full (1,000 M, as published)",
+        "keys, cache and seconds: smoke (1 M keys), default (10 M) or full (1,000 M, 420 GB)",
         "default",
     )
     CONFIG = Option(

@@ -115,7 +115,7 @@ def shares_table(
     heads = [view, *(head for cell in cells for head in (f"{cell} %", "95 %", "us/query")), "first to last"]
     words = (
         "%: of the weight of the perf windows; 95 %: over their seconds, which samples of one second share; "
-        "us/query: that share of the CPU per query of the plain windows"
+        "us/query: that share of the CPU per query of the baseline windows"
     )
     return of_cells(caption, heads, rows, f"{words}. {legend}")
 

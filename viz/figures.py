@@ -10,6 +10,7 @@ from ground.results.categories import Categories
 from ground.results.interval import Interval
 from ground.results.metrics import METRICS
 from ground.results.record import ObserverCost, RunRecord
+from ground.results.titles import title_of
 
 # Figures that are shown of each run, with their forms; and those of them that are read first.
 HEADLINE = tuple((name, one.form_with_unit) for name, one in METRICS.items() if one.headline)
@@ -58,7 +59,7 @@ def _short(label: str) -> str:
 def watching_words(costs: Sequence[ObserverCost]) -> str:
     """What watching did to QPS: a figure only where its interval leaves none."""
     seen = [cost for cost in costs if not cost.qps_ratio.low <= 1 <= cost.qps_ratio.high]
-    none = ", ".join(cost.kind for cost in costs if cost not in seen)
+    none = ", ".join(title_of(cost.kind) for cost in costs if cost not in seen)
     some = ", ".join(f"{kind} {qps} ({ends})" for kind, qps, ends in map(cost_cells, seen))
     return "QPS while watched: " + "; ".join(filter(None, [some, f"no measurable effect: {none}" if none else ""]))
 
@@ -67,7 +68,7 @@ def cost_cells(cost: ObserverCost) -> list[str]:
     """The observer, its effect on QPS, and the interval."""
     ratio = cost.qps_ratio
     percent = [f"{100 * (value - 1):+.1f}%" for value in (ratio.estimate, ratio.low, ratio.high)]
-    return [cost.kind, percent[0], f"{percent[1]} to {percent[2]}"]
+    return [title_of(cost.kind), percent[0], f"{percent[1]} to {percent[2]}"]
 
 
 def figure_text(record: RunRecord, name: str) -> str:

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
 from ground.results.histogram import Histogram
+from ground.results.titles import title_of
 from ground.text.tsv import Row
 from ground.text.units import format_bytes
 from viz.columns import bar, microseconds
@@ -68,6 +69,8 @@ def _words(value: Any) -> str:
 
 # An em space indents.
 WORDS = Form(lambda value: printable(str(value)).replace("\u2003", "  "), _words, left=True)
+# A name that records keep.
+TITLE = Form(lambda name: printable(title_of(name)), title_of, left=True)
 # What a row is: long words.
 ABOUT = Form(printable, _words, left=True, beside=True)
 # The same, cut on the screen, and left out where it has no room beside the row.

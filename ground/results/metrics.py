@@ -76,7 +76,7 @@ METRICS: Mapping[str, Metric] = {
             title="queries a second of the whole benchmark",
         ),
         Metric(
-            "iops", "storage reads a second, by the device's counter (everybody's reads)", "reads", "seconds",
+            "iops", "storage reads a second, by the device's counter (others' reads too)", "reads", "seconds",
             digits=0, higher_is_worse=False, headline=True, title="storage reads a second",
         ),
         Metric(
@@ -311,7 +311,7 @@ class Carried(NamedTuple):
     def words(self) -> str:
         if self.rate is None or not self.is_disturbed:
             return ""
-        return f" That window was disturbed: it ran at {100 * self.rate:.0f} % of the plain windows' rate."
+        return f" That window was disturbed: it ran at {100 * self.rate:.0f} % of the baseline windows' rate."
 
 
 def carried(record: RunRecord, kind: str) -> Carried:

@@ -233,17 +233,19 @@ class RunQueue(Windowed):
         if self.losses.get("no_start", 0) > waits / 100 + 64:
             unseen["no_start"] = self.losses["no_start"]
         if not waits:
-            yield Check("run queue", Verdict.FAILED, "no wait was seen", "the process did nothing, or no event came")
+            yield Check(
+                "run-queue waits", Verdict.FAILED, "no wait was seen", "the process did nothing, or no event came"
+            )
         if unseen:
             stated = self.backend == "bpftrace" and sum(unseen.values()) <= _BPFTRACE_LOSES * waits
             yield Check(
-                "run queue: losses",
+                "run-queue waits: losses",
                 Verdict.WARN if stated else Verdict.FAILED,
                 ", ".join(f"{name} {count:,}" for name, count in unseen.items()),
                 "as many waits are missing",
             )
         elif waits:
-            yield Check("run queue", Verdict.OK, f"{waits:,} waits, none lost")
+            yield Check("run-queue waits", Verdict.OK, f"{waits:,} waits, none lost")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ LEAST_SAMPLES = 100
 # What rows are, and what each kind means, in the order of tables.
 KINDS: dict[str, str] = {
     "on-CPU": "what is left: running, our own programs included",
-    "run queue": "woken or preempted, waiting for a CPU",
+    "run queue": "woken or preempted, and without a CPU",
     "IO limit": "asleep while an IO limit of its control group held its request back",
     "block queue": "asleep for its own request, until that was handed to the device",
     "device": "then until the device completed it",

@@ -94,7 +94,8 @@ class ControlledProgram:
             ready = self.child.await_answer(self._answers, seconds, QUIET_SECONDS)
             more = os.read(self._answers, 256) if ready else b""
             if not more:
-                raise self._failure(f"{self._name} did not answer {word}")
+                starts = word == "ready"
+                raise self._failure(f"{self._name} {'failed to start' if starts else f'did not answer {word}'}")
             self._heard += more
 
     def _failure(self, what: str) -> IoflameError:

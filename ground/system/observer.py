@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
 from ground.errors import IoflameError
+from ground.results.titles import title_of
 from ground.text.progress import Reporter
 
 # A program that is attaching, or writes what it saw, uses some CPU all the time; one that has used none for so long
@@ -71,9 +72,9 @@ def attached(observer: _O, reporter: Reporter) -> Iterator[_O]:
 
     reporter: says what is waited for, where attaching or detaching takes long
     """
-    end = f"{observer.kind} to end and to write what it saw"
+    end = f"{title_of(observer.kind)} to end and to write what it saw"
     try:
-        with reporter.waits_for(f"{observer.kind} to attach ({observer.what})"):
+        with reporter.waits_for(f"{title_of(observer.kind)} to attach ({observer.what})"):
             observer.attach()
         yield observer
     except BaseException:

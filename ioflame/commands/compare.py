@@ -66,7 +66,7 @@ _EXAMPLES = """examples:
   ioflame compare --factor cache_type=lru_cache,hyper_clock_cache --config byrx --threads 8
   ioflame compare --arm 'A=./db_bench --my flags' --arm 'B=./db_bench_b --my flags'
                                                 your own command lines; flags that differ are printed
-  ioflame compare --null db_bench               the same client twice: what can this host see?
+  ioflame compare --null db_bench               A/A test: the same client twice, what can this host see?
   ioflame compare --plan --arm ...              what it will take; starts nothing
   ioflame compare runs/20261123T000000-compare-readrandom       a finished one again
 """
@@ -87,10 +87,10 @@ def add_parser(commands: Commands) -> None:
         metavar="NAME=BIN",
         help="an arm, a client or a release; two or more, the base first (A, B)",
     )
-    add("--null", metavar="BIN", help="the same client, or the same release, twice")
+    add("--null", metavar="BIN", help="A/A test: the same client, or the same release, twice")
     add("--tree", default="", metavar="NAME", help="shared or own (default: shared)")
     add("--seed", metavar="N", help="seed of the order of everything (default: a new one)")
-    add("--no-twin", action="store_true", help="without a second process of the base as a control")
+    add("--no-twin", action="store_true", help="without the A/A control, a second process of the base")
     add("--plan", action="store_true", help="print what it will take; start nothing")
     add("--fail-on", choices=("regressed",), help="exit code 1 where an arm regressed")
     add(

@@ -56,7 +56,7 @@ EXAMPLE OUTPUT
   360 samples of 12 threads in 3.0 s, 10 a second and thread, stacksampler, stacks copied and unwound
 
     state  share  thread seconds  samples
-    R      49.5%           17.65      177  running, or waiting for a CPU
+    R      49.5%           17.65      177  running, or in a run-queue wait
     S      50.5%           17.98      183  sleeping: locks, timers, network
 
   a stop held one thread, the others ran on: mean 14 us, p99 42 us, max 68 us, n 360

@@ -106,7 +106,7 @@ INSTRUMENT = Instrument(
     parts={"ladder": _RESULT.part("a query, stage by stage")},
     panels=[Panel("Latency ladder", "ladder", 1, [Files.LADDER], _panel)],
     alone=Alone(
-        "latency ladder: a query through engine, read call, block queue, device, wake-up, run queue and back",
+        "latency ladder: a query through engine, read call, block queue, device, wake-up, run-queue wait and back",
         _add_arguments,
         _alone,
         _RESULT.show,

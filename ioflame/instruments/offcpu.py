@@ -213,7 +213,7 @@ INSTRUMENT = Instrument(
     panels=[Panel("Off the CPU", "offcpu", 3, [Files.OFF_CPU, Files.WALL_CLOCK], _panel)],
     flame=Flame(Files.OFF_CPU_DATA, _svg, _graph),
     alone=Alone(
-        "where the threads of a process wait, by stack: storage, locks, conditions, joins, the run queue",
+        "where the threads of a process wait, by stack: storage, locks, conditions, joins, run-queue wait",
         _add_arguments,
         _alone,
         _show,

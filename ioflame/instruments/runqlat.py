@@ -43,7 +43,7 @@ def run_queue_observer(
     """
     if choose_backend(backend, "runqlat", _BACKENDS) == "bpftrace":
         return _bpftrace(children, pid, out)
-    what = "eBPF on sched_switch and sched_waking: time in the run queue"
+    what = "eBPF on sched_switch and sched_waking: run-queue waits"
     return CoreObserver("runqlat", what, children, option_words(pid=pid, map_entries=map_entries), out, turns=turns)
 
 
@@ -53,7 +53,7 @@ def _bpftrace(children: Children, pid: int, out: Path) -> Observer:
     def result(opened: Edge[None], closed: Edge[None]) -> RunQueue:
         return decode(run.text, pid, (opened.ns, closed.ns))
 
-    what = "a bpftrace script on sched_switch and sched_waking: time in the run queue"
+    what = "a bpftrace script on sched_switch and sched_waking: run-queue waits"
     return ToolObserver("runqlat", what, run, lambda: None, result, out, HeldProcess(pid))
 
 
@@ -110,10 +110,10 @@ INSTRUMENT = Instrument(
     result=Files.RUN_QUEUE,
     reads={_RESULT.file: _RESULT.read},
     analyse=_RESULT.analyse,
-    parts={"runqlat": _RESULT.part("waits for a CPU")},
-    panels=[Panel("Run queue", "runqlat", 4, [Files.RUN_QUEUE], _panel)],
+    parts={"runqlat": _RESULT.part("run-queue waits")},
+    panels=[Panel("Run-queue waits", "runqlat", 4, [Files.RUN_QUEUE], _panel)],
     alone=Alone(
-        "how long the threads of a process wait for a CPU, woken or preempted; context switches",
+        "run-queue waits of a process: how long its threads, woken or preempted, have no CPU; context switches",
         _add_arguments,
         _alone,
         _RESULT.show,

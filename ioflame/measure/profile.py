@@ -23,6 +23,7 @@ from ground.results.profile import FoldStats
 from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
 from ground.results.roles import READER, WRITER, roles_of_threads
 from ground.results.run import Run
+from ground.results.titles import title_of
 from ground.settings import Setting
 from ground.system.limits import limited_memory
 from ground.system.observer import QUIET_SECONDS, Observer
@@ -194,7 +195,7 @@ def _measure_windows(workload: Workload) -> None:
         refused = INSTRUMENTS[name].not_writing
         if name not in job.watching and refused is not None:
             record.unobserved.append(Unobserved(name, refused.why, refused.mend, job.is_asked(name)))
-    record.missing[:] = [f"warm-up, plain and {', '.join(job.watching)} windows"]
+    record.missing[:] = [f"warm-up, baseline and {', '.join(map(title_of, job.watching))} windows"]
     workload.wait_until_reading()
     windows = workload.watch_in_turns()
     run_windows(workload, windows, _windows_of(job, windows))
@@ -278,8 +279,10 @@ class Workload:
                 def another(done: int) -> bool:
                     """As many as were asked for, and what a short warm-up left time for; fewer where it was long."""
                     self.run.record.missing[:] = [
-                        f"rounds after the first {done}" if done else f"rounds of {', '.join(turns.observers)}",
-                        *(f"the {name} window" for name in windows),
+                        f"rounds after the first {done}"
+                        if done
+                        else f"rounds of {', '.join(map(title_of, turns.observers))}",
+                        *(f"the {title_of(name)} window" for name in windows),
                     ]
                     self.keep()
                     if job.engine.by_our_client and done >= job.rounds.number:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from collectors.windows import Windows
 from ground.errors import IoflameError
+from ground.results.titles import title_of
 from ground.system.observer import Observer
 from ground.text.progress import Reporter
 from ioflame.measure.windows import PLAIN
@@ -79,7 +80,7 @@ class Turns:
         if not observer.takes_turns:
             return False
         self.observers[kind] = observer
-        with self.reporter.waits_for(f"{observer.kind} to attach ({observer.what})"):
+        with self.reporter.waits_for(f"{title_of(observer.kind)} to attach ({observer.what})"):
             self._try(observer, observer.attach)
         return True
 
@@ -87,7 +88,9 @@ class Turns:
         """seed: of the order of the observers in each round; another: whether there is one more, after so many"""
         draw, number = random.Random(seed), 0
         whole = rounds.lasting(self.observers)
-        with self.reporter.stage(f"rounds of {', '.join(self.observers)}, in turns of {rounds.seconds:g} s", whole):
+        with self.reporter.stage(
+            f"rounds of {', '.join(map(title_of, self.observers))}, in turns of {rounds.seconds:g} s", whole
+        ):
             windows.begin_turns()
             while self.observers and not self.ended() and another(number):
                 number += 1
@@ -115,7 +118,7 @@ class Turns:
         """Ends all of them; their files are whole afterwards. What one fails with keeps no other from its end."""
         while self.observers:
             kind, observer = self.observers.popitem()
-            with self.around(kind), self.reporter.waits_for(f"{kind} to end and to write what it saw"):
+            with self.around(kind), self.reporter.waits_for(f"{title_of(kind)} to end and to write what it saw"):
                 try:
                     observer.detach()
                 except IoflameError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ground.results.run import Run
+from ground.results.titles import title_of
 from ioflame.instruments import INSTRUMENTS
 
 PLAIN = "plain"
@@ -48,15 +49,15 @@ def run_windows(target: WindowTarget, collect: Sequence[str], windows: Iterable[
     What an interrupt leaves out is in the record.
     """
     missing, left, upcoming = target.run.record.missing, list(collect), iter(windows)
-    missing[:] = [f"plain and {', '.join(collect)} windows"]
+    missing[:] = [f"baseline and {', '.join(map(title_of, collect))} windows"]
     while not target.ended and (window := next(upcoming, None)) is not None:
         kind, seconds = window
         if kind == PLAIN:
             target.plain(seconds)
             continue
-        missing[:] = [f"the {other} window" for other in left[left.index(kind) :]]
+        missing[:] = [f"the {title_of(other)} window" for other in left[left.index(kind) :]]
         target.observe(kind, seconds)
-        missing[0] = f"the plain window after the {kind} window"
+        missing[0] = f"the baseline window after the {title_of(kind)} window"
         left.remove(kind)
     return left
 

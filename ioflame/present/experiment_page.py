@@ -30,7 +30,7 @@ from workloads.cells import Cells
 
 _QUARTERS = Spread("the 25th to 75th percentile of its runs, of which there are four or more.")
 _BOOTSTRAP = Spread(
-    "95 % interval, by bootstrap over the runs and the seconds of their plain windows; "
+    "95 % interval, by bootstrap over the runs and the seconds of their baseline windows; "
     f"one run cannot show what differs from run to run ({Setting.REPEATS.to(3)} does).",
     "95 % interval",
     ("from", "to"),

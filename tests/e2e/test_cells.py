@@ -48,7 +48,7 @@ levels = [
 levels = [{ name = "limited", limited = true }, { name = "of tomorrow", since = "99.1" }]
 [[columns]]
 name = "hit %"
-about = "of the block cache, in the plain windows"
+about = "of the block cache, in the baseline windows"
 part = ["mixed.window.block.cache.data.hit"]
 per = ["mixed.window.block.cache.data.hit", "mixed.window.block.cache.data.miss"]
 times = 100.0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
+from collections.abc import Iterator
 
 from tests.places import ROOT, shipped
 
@@ -69,6 +71,19 @@ STUMBLED_OVER = (
     "profiles stand apart",
     "of what it uses in so long",
 )
+# Words that users have read, as regular expressions over what they read alone: records and code keep some of them.
+REPLACED = (
+    r"\b[Pp]lain (windows?|turns?)\b",
+    r"\b(the|a) twin\b|\btwin (of|against)\b",
+    r"\bnull (test|window)\b",
+    r"\b(in|of) the run queue\b|\bRun queue\b",
+    r"\bwaiting for (a|its) CPU\b|\bWaits for a CPU\b|until its thread runs",
+    r"\beverybody's\b|\bforeign reads (of|in)\b",
+    r"asks for a flush",
+    r"published order|the source document",
+    r"no fixed part",
+    r"did not answer ready",
+)
 _KINDS = (".py", ".rs", ".toml", ".html", ".js", ".sh", ".md", "Makefile")
 
 
@@ -78,3 +93,32 @@ def test_what_was_stumbled_over_does_not_come_back() -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines() if not line.startswith("tests/ioflame/test_sources.py:")]
     assert done.stdout and found == []
+
+
+def _read_by_users(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of each string that is no docstring; figures within are `{}`."""
+    inner = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    inner |= {id(part) for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(module):
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield node.lineno, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            yield node.lineno, node.value
+
+
+def _lines_of(path: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+        if not (path.endswith(".toml") and line.lstrip().startswith("#")):
+            yield number, line
+
+
+def test_words_that_were_replaced_are_in_nothing_that_users_read() -> None:
+    pattern = re.compile("|".join(REPLACED))
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=True).stdout
+    texts = [path for path in listed.splitlines() if re.search(r"\.(md|html|txt|toml)$", path)]
+    texts = [path for path in texts if not re.match(r"(tests|findings|docs/evidence|docs/summary|CHANGELOG)", path)]
+    found = [(path, at, line) for path in texts for at, line in _lines_of(path) if pattern.search(line)]
+    for file, module in shipped().items():
+        found += [(str(file), at, text) for at, text in _read_by_users(module) if pattern.search(text)]
+    assert len(texts) > 50 and found == []

@@ -115,7 +115,7 @@ def test_rows_of_one_label_are_one() -> None:
         "sst, L2, data", "sst, L1, data", "sst, L2, index", "other processes",
     ]  # fmt: skip
     assert [one.label for one in labelled(attribution(), "write")] == [
-        "wal", "file system: metadata", "asks for a flush, without data",
+        "wal", "file system: metadata", "PREFLUSH without data, as fsync sends it",
     ]  # fmt: skip
     # Who else reads files of the database is said, and column families where there are several.
     by_others = replace(attributed("read", "database", 3, "sst", 2, "data"), submitter="others", column_family="a")

@@ -151,7 +151,7 @@ def test_latencies_stand_below_each_other_from_the_client_to_the_device() -> Non
     rows = {tuple(row[:2]): row[2] for row in rows_of(told, "Latency from the engine to the device")}
     # 74 ms of 507 reads; sys_pre 2, queue 2, device 58, wake 1, runq 14, sys_post 1
     assert {one: rows[one] for one in rows if one[0] in ("rx.lat", "io.lat")} == {
-        ("rx.lat", "plain"): "104.00", ("io.lat", "plain"): "65.00", ("rx.lat", "ladder"): "104.50",
+        ("rx.lat", "baseline"): "104.00", ("io.lat", "baseline"): "65.00", ("rx.lat", "ladder"): "104.50",
         ("io.lat", "ladder"): "65.00", ("io.lat", "iolat"): f"{74_000 / 507:.2f}",
     }  # fmt: skip
     assert (rows["query", "ladder"], rows["read call", "ladder"]) == ("100.00", "78.00")
@@ -189,8 +189,12 @@ def test_the_wall_clock_is_in_us_a_query_or_in_ms_where_nothing_counts_queries()
     # Waits for a CPU have their switches.
     told = run_queue_panel(observers.run_queue())
     assert "1,000 voluntary, 5 involuntary (1,005/s)" in text_of(told)
-    rows = rows_of(told, "Waits for a CPU")
-    assert [row[:2] for row in rows[1:]] == [["woken", "1,000"], ["preempted", "5"], ["started", "0"]]
+    rows = rows_of(told, "By what came before")
+    assert [row[:2] for row in rows[1:]] == [
+        ["after a wake-up", "1,000"],
+        ["after preemption", "5"],
+        ["of a new thread", "0"],
+    ]
 
 
 def test_locks_are_shares_of_the_time_of_threads_that_work() -> None:
@@ -231,7 +235,7 @@ def test_windows_have_what_observers_cost_and_why_others_did_not_watch() -> None
     of_windows = windows_section(record())[1]
     assert isinstance(of_windows, Table)
     rows = of_windows.cells("page")
-    assert [row[0] for row in rows[1:]] == ["warm-up", "plain", "perf", "plain"] and rows[2][1] == "8.0"
+    assert [row[0] for row in rows[1:]] == ["warm-up", "baseline", "perf", "baseline"] and rows[2][1] == "8.0"
     costs = [ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12))]
     made = record(costs=costs, unobserved=[Unobserved("iolat", "no <BTF>", "make setup", True)])
     more = section_markup(windows_section(made))
@@ -250,7 +254,7 @@ def test_turns_of_a_kind_are_one_row() -> None:
     assert isinstance(of_windows, Table)
     heads, *rows = of_windows.cells("page")
     assert heads[:2] == ["window", "turns"]
-    assert [row[:2] for row in rows] == [["warm-up", "1"], ["plain", "2"], ["perf", "1"]]
+    assert [row[:2] for row in rows] == [["warm-up", "1"], ["baseline", "2"], ["perf", "1"]]
 
 
 # ---- several runs ----------------------------------------------------------------------------------------------------
@@ -259,13 +263,13 @@ def test_runs_beside_each_other_have_differences_unless_something_bars_them() ->
     other = view(name="run-b", metrics={**base.record.metrics, "qps": 11_000.0})
     apart = Apart([("tool engine", ["7.8.3", "7.9"])], [], Comparability())
     told = comparison([base, other], apart)
-    rows = {row[0]: row for row in rows_of(told, "Plain windows")}
+    rows = {row[0]: row for row in rows_of(told, "Baseline windows")}
     assert rows["figure"][:4] == ["figure", "run-a (base)", "run-b", "\u0394"] and rows["qps"][3] == "+10.0 %"
     shares = {row[0]: row for row in rows_of(told, "owner: % of weight")}
     assert shares["bloom"][1] == shares["bloom"][2] and shares["bloom"][3] == "+0.00"
     assert rows_of(told, "What differs")[1] == ["tool engine", "7.8.3", "7.9"]
     barred = comparison([base, other], replace(apart, barriers=["threads"]))
-    assert "\u0394" not in [cell for row in rows_of(barred, "Plain windows") for cell in row]
+    assert "\u0394" not in [cell for row in rows_of(barred, "Baseline windows") for cell in row]
 
 
 def figure(before: float, after: float, different: bool) -> FrameFigure:

@@ -59,7 +59,7 @@ def test_it_opens_with_one_screen_and_the_rest_is_folded(chromium_page: Opener) 
     assert "not quite the same workload" in page.locator("section:has(#trust-0) figure").first.inner_text()
 
 
-def test_tables_are_whole_ordered_by_weight_or_as_published_and_have_bars_as_long_as_shares(
+def test_tables_are_whole_ordered_by_weight_and_have_bars_as_long_as_shares(
     chromium_page: Opener,
 ) -> None:
     page = page_of(chromium_page)
@@ -74,10 +74,6 @@ def test_tables_are_whole_ordered_by_weight_or_as_published_and_have_bars_as_lon
     assert weights[0] > 20
     for width, share in zip(bars, weights, strict=False):
         assert width == pytest.approx(bars[0] * share / weights[0], abs=0.1)
-    page.get_by_role("button", name="published order").click()
-    assert names.all_inner_texts() == ["libc+k", "checksm", "bloom", "other", "all"]
-    page.get_by_role("button", name="published order").click()
-    assert names.all_inner_texts() == by_weight
 
 
 def test_every_table_copies_as_tsv_and_markdown_and_every_plot_saves(chromium_page: Opener) -> None:
@@ -209,14 +205,14 @@ def tip(page: Any) -> str:
 
 def test_a_stage_tells_what_it_is_and_opens_its_histogram_by_pointer_and_by_key(chromium_page: Opener) -> None:
     page = page_of(chromium_page)
-    point(page, page.locator("rect[data-stage=runq]"))
+    point(page, page.locator("rect[data-stage='run-queue wait']"))
     told = tip(page).split("\n")
-    assert told[0] == f"runq: {STAGES['runq'].start} \u2192 {STAGES['runq'].end}"
+    assert told[0] == f"run-queue wait: {STAGES['runq'].start} \u2192 {STAGES['runq'].end}"
     assert "avg 14.00 us, 14.0 % of the query" in told
     # The browser's own tooltip does not lie over ours, and comes back.
-    assert page.locator("rect[data-stage=runq] title").count() == 0
+    assert page.locator("rect[data-stage='run-queue wait'] title").count() == 0
     point(page, page.locator("rect[data-stage=device]"))
-    assert page.locator("rect[data-stage=runq] title").count() == 1
+    assert page.locator("rect[data-stage='run-queue wait'] title").count() == 1
     page.keyboard.press("Escape")
     assert not page.locator("main > .tip").is_visible()
 

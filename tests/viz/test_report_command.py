@@ -135,7 +135,7 @@ def test_each_of_two_runs_has_its_own_page_and_state(chromium_page: Opener) -> N
     page = chromium_page.html(page_of([view(), second]))
     assert page.locator("figcaption > span:first-child").first.inner_text() == "What differs"
     assert page.locator("figure").first.locator("tbody tr").all_inner_texts() == ["option scale\tsmoke\tfull"]
-    figures = page.locator("figure", has_text="Plain windows").first
+    figures = page.locator("figure", has_text="Baseline windows").first
     assert figures.locator("thead").inner_text().split("\t")[1:4] == ["run-a (base)", "run-b", "\u0394"]
     assert "qps\t10,000\t12,500\t+25.0 %" in figures.inner_text()
 

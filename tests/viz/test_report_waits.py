@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ground.results.histogram import Histogram
 from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice
+from ground.results.titles import title_of
 from tests.tails import tail
 from tests.viz import observers
 from tests.viz.markup import rows_of
@@ -59,11 +60,16 @@ def finding(ladder: Ladder) -> str:
 
 def test_what_is_missing_is_named_with_the_command() -> None:
     told = waits(known(), {})
-    assert told.startswith('<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Run queue, Locks.')
+    assert told.startswith(
+        '<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Run-queue waits, Locks.'
+    )
     assert "ioflame profile --collect &quot;perf ladder iolat offcpu runqlat pmp&quot;" in told
     assert "<svg" not in told and "<table" not in told
     told = waits(known(LADDER=observers.ladder(), LOCKS=observers.locks()), {})
-    assert "Not shown: IO latency, Off the CPU, Run queue." in told and "&quot;perf iolat offcpu runqlat&quot;" in told
+    assert (
+        "Not shown: IO latency, Off the CPU, Run-queue waits." in told
+        and "&quot;perf iolat offcpu runqlat&quot;" in told
+    )
     # The write path only where something writes.
     given = observers.only()
     given.panels = [panel for panel in given.panels if panel.collector in ("ladder", "writes")]
@@ -75,12 +81,12 @@ def test_the_ladders_segments_are_as_long_as_its_stages() -> None:
     plot = ladder_plot([LadderRow("", observers.ladder(), 104.0)])
     widths = {
         name: float(width)
-        for name, width in re.findall(r'data-stage="(\w+)" x="[\d.]+" y="[\d.]+" width="([\d.]+)"', plot)
+        for name, width in re.findall(r'data-stage="([^"]+)" x="[\d.]+" y="[\d.]+" width="([\d.]+)"', plot)
     }
     per_us = widths["device"] / observers.STAGE_US["device"]
-    assert list(widths) == list(STAGES)
+    assert list(widths) == [title_of(name) for name in STAGES]
     for name, us in observers.STAGE_US.items():
-        assert widths[name] == pytest.approx(us * per_us, abs=0.02)
+        assert widths[title_of(name)] == pytest.approx(us * per_us, abs=0.02)
     device = re.search(r'bracket m-device" d="M([\d.]+) [\d.]+v8M[\d.]+ [\d.]+H([\d.]+)', plot)
     assert device is not None
     assert float(device[2]) - float(device[1]) == pytest.approx(observers.IO_LAT_US * per_us, abs=0.2)
@@ -111,7 +117,7 @@ def test_the_gap_is_named_with_its_largest_part_and_with_reads_of_others() -> No
     known = told(LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES, 8 * 65))
     taken = "takes 100.00 us, of which block layer and device take 60.00 us (io.lat of vda, by diskstats: 65.00 us)"
     assert taken in known and "The other 40.00 us, 40 % of the query" in known
-    assert "The largest part of them is runq, 14.00 us (35 %)" in known
+    assert "The largest part of them is run-queue wait, 14.00 us (35 %)" in known
     others = LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES + 500, 8 * 65)
     assert "with 500 reads of others in it" in told(others)
     assert "The other 40.00 us" in told(None) and "diskstats" not in told(None)
@@ -120,9 +126,9 @@ def test_the_gap_is_named_with_its_largest_part_and_with_reads_of_others() -> No
 def test_the_stages_of_the_table_add_up_and_two_ladders_are_side_by_side() -> None:
     rows = rows_of(render_report([full()]), "Stages of a query")
     named = {row[0]: row for row in rows[1:]}
-    assert list(named) == [*STAGES, "total"]
-    assert sum(float(named[name][1]) for name in STAGES) == pytest.approx(float(named["total"][1])) == 100
-    assert sum(float(named[name][7]) for name in STAGES) == pytest.approx(100)
+    assert list(named) == [*map(title_of, STAGES), "total"]
+    assert sum(float(named[title_of(name)][1]) for name in STAGES) == pytest.approx(float(named["total"][1])) == 100
+    assert sum(float(named[title_of(name)][7]) for name in STAGES) == pytest.approx(100)
     assert all(kind_of(name) in KINDS for name in STAGES) and kind_of("runq") == "wait"
     page = page_of([full("base"), full("slow", 2.0)])
     both = {row[0]: row[1:] for row in rows_of(page, "Latency by stage, average")}
@@ -162,8 +168,8 @@ def test_queries_of_several_reads_have_parts_that_add_up(stages: bool) -> None:
     found.observed = observers.observed(LADDER=given)
     rows = rows_of(render_report([found]), "Parts of a query (several)")
     named = {row[0]: row for row in rows[1:]}
-    assert list(named) == [*PLACES, "total"]
-    assert sum(float(named[name][1]) for name in PLACES) == float(named["total"][1]) == 300.0
+    assert list(named) == [*map(title_of, PLACES), "total"]
+    assert sum(float(named[title_of(name)][1]) for name in PLACES) == float(named["total"][1]) == 300.0
     assert named["device"][7] == "66.7"
     text = section_text(ladder_section(given))
     of_probes = re.search(r"^ *of it, the probes +[\d.]+  at least: programs measured, traps estimated$", text, re.M)
@@ -211,7 +217,9 @@ def test_a_heat_map_has_every_read_of_its_owner() -> None:
 
 def test_idle_threads_are_named_and_in_no_bar_table_or_graph() -> None:
     page = render_report([full()])
-    assert "Left out: 1 idle thread, waiting for work 99 % of the time and seldom woken (1 rocksdb:low, idle)." in page
+    assert (
+        "Left out: 1 idle thread, waiting for work 99 % of the time and rarely running (1 rocksdb:low, idle)." in page
+    )
     rows = rows_of(page, "States of the threads that work")
     states = {row[0]: row[1:5] for row in rows}
     assert rows[1][5] == "switch-in to switch-out" and rows[-1][5] == ""

@@ -116,7 +116,8 @@ def test_a_bar_of_a_disturbed_window_says_so(kind: str, seen: str) -> None:
         run.record.windows.append(window(kind, 10, "", 600, queries=10 * qps * share))
         text = text_of(first_screen_of(run))
         words = (
-            "That window was disturbed: it ran at 36 % of the plain windows' rate. In the plain windows a query took"
+            "That window was disturbed: it ran at 36 % of the baseline windows' rate. "
+            "In the baseline windows a query took"
         )
         assert (f"{words} 142 us (rx.lat)." in " ".join(text.split())) is said
         assert "rx.lat).." not in text
@@ -156,7 +157,7 @@ def test_findings_come_first_and_a_cost_has_a_figure_only_where_its_interval_lea
         ObserverCost("null", Interval(1.02, 0.99, 1.05, 12)),
     ]
     line = next(line for line in shown(costs, []).splitlines() if line.startswith("QPS while watched"))
-    assert line == "QPS while watched: perf -3.0% (-5.0% to -1.0%); no measurable effect: pmp, null"
+    assert line == "QPS while watched: perf -3.0% (-5.0% to -1.0%); no measurable effect: pmp, empty"
     assert "QPS while watched" not in shown([], [])
 
 

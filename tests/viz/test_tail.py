@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.results.tail import Tail, WorstRequest
+from ground.results.titles import title_of
 from tests.tails import SECOND, START, tail
 from tests.viz.markup import rows_of
 from viz.export.chrome_trace import chrome_trace
@@ -69,13 +70,13 @@ def test_no_cause_is_told_and_hostile_names_stay_text() -> None:
 def test_the_longest_are_timelines_of_text() -> None:
     lines = section_text(worst_section(tail())).splitlines()
     assert lines[2] == "1. 9 ms, thread 4711, 1.000 s into the window, 1 read call"
-    assert lines[3].strip() == "on-CPU 400.00, run queue 100.00, device 8,000.00, lock 500.00"
+    assert lines[3].strip() == "on-CPU 400.00, run-queue wait 100.00, device 8,000.00, lock 500.00"
     assert [line.split(None, 2) for line in lines[4:]] == [
         ["90.0", "8090.0", "request of 8,192 bytes to 254:0"],
         ["100.0", "8100.0", "device in pread64"],
-        ["8100.0", "8150.0", "run queue"],
+        ["8100.0", "8150.0", "run-queue wait"],
         ["8200.0", "8700.0", "lock in Cache::Lookup, woken by thread 4712"],
-        ["8700.0", "8750.0", "run queue"],
+        ["8700.0", "8750.0", "run-queue wait"],
     ]
     assert section_text(worst_section(replace(tail(), worst=[]))) == "no query was recorded"
 
@@ -83,7 +84,7 @@ def test_the_longest_are_timelines_of_text() -> None:
 def test_the_page_has_the_table_and_a_bar_for_each_group() -> None:
     page = str(tail_panel(tail()))
     rows = {row[0]: row for row in rows_of(page, "Where the time of slow and of median queries goes")[1:]}
-    assert list(rows) == [*(row.name for row in tail().rows), "all"]
+    assert list(rows) == [*(title_of(row.name) for row in tail().rows), "all"]
     assert rows["device"][1:6] == ["3,600.00", "100.00", "+3,500.00", "+3,300.00 to +3,900.00", "85.4"]
     assert "thread 4712" in rows["lock in Cache::Lookup"][6]
     assert page.count('class="stacked-bar"') == 2 and "device 83.7 %" in page

@@ -162,11 +162,11 @@ def test_a_page_has_the_ratio_of_a_figure_where_the_screen_has_its_change() -> N
 
 def test_a_comparison_has_its_figures_its_twin_and_its_budget() -> None:
     text = comparison_text(compared.record(), verdicts())
-    assert text.startswith("readrandom, engine build: A, B, A2; 6 sessions, 24 blocks of windows of 5 s, frozen")
+    assert text.startswith("readrandom, engine build: A, B, A2; 6 sessions, 24 blocks of windows of 5 s, ")
     assert line(text, "-", "qps")[:5] == ["100.00", "90.00", "-10.0", "%", "[-12.0,"]
     assert line(text, "?", "io.lat") == ["-", "90.00", "not", "comparable", "(another", "disk)"]
     assert "qps varies: sessions 0.1 %, blocks 2 %, windows 3 %" in text
-    assert "twin against A: the same client" in text
+    assert "A/A control: A against itself" in text
     assert line(text, "LRU")[-2:] == ["not", "significant"]
     # What is no part of the latency is not shown as one, and what is left is no row.
     assert "they leave -1.00 of 100.00 us and +3.00 of 110.00 us: none is a part of it; what a" in " ".join(
@@ -251,9 +251,9 @@ def test_latencies_go_from_the_engine_down_to_the_device() -> None:
     assert (layers["query"].mean_us, layers["read call"].mean_us) == (100.0, 78.0)
     assert layers["rx.lat"].percentile(50) is None and layers["query"].percentile(50) is not None
     text = section_text(latency_section(metrics, observers.ladder(), None))
-    assert line(text, "rx.lat", "plain")[0] == "104.00" and "39.00 us above the device's" in text
+    assert line(text, "rx.lat", "baseline")[0] == "104.00" and "39.00 us above the device's" in text
     # 100 us less 2 in the queue and 58 in the device, of which the run queue has 14.
-    assert "is 40.00 us in the ladder" in text and "runq, 14.00 us (35 %)" in text
+    assert "is 40.00 us in the ladder" in text and "run-queue wait, 14.00 us (35 %)" in text
     assert latency_layers(metrics, None, None) == [] and section_text(latency_section(metrics, None, None)) == ""
 
 
@@ -283,7 +283,7 @@ def test_whose_cpu_it_is_stands_beside_what_was_written() -> None:
     text = section_text(roles_section(made))
     assert line(text, "reader") == ["2", "3.00", "0.0015", "75.0", "0"]
     assert line(text, "writer") == ["1", "1.00", "0.0005", "25.0", "200"]
-    assert line(text, "plain") == ["2.0", "1.0", "-", "2.0", "0.50"]
+    assert line(text, "baseline") == ["2.0", "1.0", "-", "2.0", "0.50"]
     assert not roles_section(record())
     # Threads of a target that used next to nothing are counted and not listed.
     groups = {"server": RoleCounters(10**9, 10**9, 0, 0), "idle": RoleCounters(10, 10, 0, 0)}

@@ -34,21 +34,6 @@
     heading.focus({ preventScroll: true });
   });
 
-  // ---- rows by weight, or in the order of the published tables ------------------------------------------------
-  for (const button of document.querySelectorAll("[data-published]"))
-    button.addEventListener("click", () => {
-      const published = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(published));
-      const rows = [...by(button.closest("figure"), "tbody").querySelectorAll("tr:has(.pick)")];
-      const place = (row) => Number(by(row, ".pick").dataset.owner);
-      const share = (row) => Number(by(row, ".share span").textContent);
-      const other = Math.max(...rows.map(place)); // the last in both orders
-      const byShare = (a, b) => (place(a) === other) - (place(b) === other) || share(b) - share(a);
-      rows.sort(published ? (a, b) => place(a) - place(b) : byShare);
-      rows.reverse();
-      for (const row of rows) row.parentElement.prepend(row);
-    });
-
   // ---- paper has no folds --------------------------------------------------------------------------------------
   let unfolded = [];
   window.addEventListener("beforeprint", () => {

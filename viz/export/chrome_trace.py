@@ -41,7 +41,7 @@ def _of_query(number: int, query: WorstQuery, pid: int, begin: int) -> Iterator[
         if woken > left:
             yield _slice(wait.part, "wait", pid, query.tid, left, woken, arguments)
         if runs > woken:
-            yield _slice("run queue", "wait", pid, query.tid, woken, runs, {})
+            yield _slice("run-queue wait", "wait", pid, query.tid, woken, runs, {})
         if wait.waker:
             flow = number * 1000 + place
             yield _slice("wakes", "wake", pid, wait.waker, woken, woken, {"thread": query.tid})

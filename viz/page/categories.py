@@ -21,8 +21,7 @@ def owner(view: RunView, hues: Sequence[int]) -> Markup:
     if view.owner is None or not view.owner.rows:
         return absent("No owner view: this run has no categories.")
     more = f"Rules checked with {', '.join(view.owner.rules_checked)}. Click a row to see only its stacks."
-    published = view.owner.view == "owner" and view.record.target is None
-    return _view(view, view.owner, "owner", f"{cost_words(view.record, view.owner)} {more}", hues, published)
+    return _view(view, view.owner, "owner", f"{cost_words(view.record, view.owner)} {more}", hues)
 
 
 def leaf(view: RunView) -> Markup:
@@ -38,10 +37,8 @@ def _view(
     kind: str,
     more: str,
     hues: Sequence[int] | None = None,
-    published: bool = False,
 ) -> Markup:
-    """kind: owner or leaf, the two views that the flame graph knows: a row of one filters it. published: with a button
-    for the order of the rules"""
+    """kind: owner or leaf, the two views that the flame graph knows: a row of one filters it"""
     places = {printable(row.name): place for place, row in enumerate(found.rows)}
     classes = None if hues is None else {row.name: hue_class(hue) for row, hue in zip(found.rows, hues, strict=True)}
 
@@ -54,7 +51,7 @@ def _view(
     title = f"CPU by {kind}: {found.description}" if found.description else f"CPU by {kind}"
     cores = view.record.metrics.get("cores")
     table = categories_table(found, unit, title, cores=cores, hues=classes, more=more)
-    return table_markup(table, pick, saved=f"{kind}.svg", published=published)
+    return table_markup(table, pick, saved=f"{kind}.svg")
 
 
 def further(view: RunView) -> Markup:

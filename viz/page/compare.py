@@ -15,6 +15,7 @@ from markupsafe import Markup
 from ground.results.comparison import Comparison
 from ground.results.frame_differences import FrameDifferences
 from ground.results.metrics import COMPARED, DECIDING, window_metrics
+from ground.results.titles import title_of
 from ground.results.verdicts import Verdicts
 from ground.system.host import describe_host
 from viz.page.counted import every_operation
@@ -83,7 +84,7 @@ def _about(record: Comparison, found: Verdicts) -> str:
         f"{record.engine}, {record.workload}; {record.factor.name}: "
         f"{', '.join(f'{arm.name} = {arm.value}' for arm in record.arms if not arm.twin_of)}. "
         f"{found.sessions} sessions of new processes, {found.blocks} blocks, windows of {plan.window_seconds:g} s, "
-        f"schedule {plan.schedule}, seed {plan.seed}; {record.created}."
+        f"schedule: {title_of(plan.schedule)}; seed {plan.seed}; {record.created}."
     )
 
 
@@ -117,13 +118,13 @@ def _dots(record: Comparison, metric: str) -> list[Dot]:
             for one, value in zip(block.windows, figures, strict=True):
                 if value and base:
                     ratio = value * len(base) / sum(base)
-                    dots.append(Dot(one.arm, session.number, number, one.position, ratio))
+                    dots.append(Dot(title_of(one.arm), session.number, number, one.position, ratio))
             number += 1
     return dots
 
 
 def _blocks(record: Comparison) -> Markup:
-    names = [arm.name for arm in record.arms]
+    names = [title_of(arm.name) for arm in record.arms]
     parts = []
     for metric in DECIDING:
         dots = _dots(record, metric)
@@ -199,7 +200,7 @@ def _noise(view: ComparisonView) -> Markup:
             if twin.difference is not None:
                 found = twin.difference
                 controls.append(
-                    [f"twin of {one.base}: {name}", f"{found.ratio:.3f}", f"[{found.low:.3f}, {found.high:.3f}]"]
+                    [f"A/A control of {one.base}: {name}", f"{found.ratio:.3f}", f"[{found.low:.3f}, {found.high:.3f}]"]
                 )
         for name, effect in one.position.items():
             controls.append(

@@ -98,7 +98,7 @@ def _headline(views: Sequence[RunView], names: Sequence[str], compared: bool) ->
         return Markup("")
     heads = [*_heads("figure", names, compared, "95 %" if scattered else ""), "what it is"]
     legend = " ".join(words for words, told in ((_SCATTER, scattered), (_ONE_RUN, compared)) if told)
-    return table("Plain windows", heads, rows, "numbers noted", legend)
+    return table("Baseline windows", heads, rows, "numbers noted", legend)
 
 
 def _accounts(views: Sequence[RunView], names: Sequence[str], compared: bool) -> list[Markup]:

@@ -18,6 +18,7 @@ from ground.results.metrics import carried
 from ground.results.off_cpu import WallClock
 from ground.results.record import RunRecord
 from ground.results.states import STATES
+from ground.results.titles import title_of
 from ground.system.host import describe_host
 from viz.figures import engine_words, other_words, watching_words, where_it_goes
 from viz.page.rendering import render
@@ -106,7 +107,7 @@ def _as_it_ran(bar: _Bar, record: RunRecord, kind: str) -> _Bar:
     ran, latency = carried(record, kind), record.metrics.get("rx.lat")
     if not ran.is_disturbed:
         return bar
-    plain = f" In the plain windows a query took {_figure(latency)} us (rx.lat)." if latency else ""
+    plain = f" In the baseline windows a query took {_figure(latency)} us (rx.lat)." if latency else ""
     return bar._replace(note=f"{bar.note}.{ran.words}{plain}".strip(". "))
 
 
@@ -144,7 +145,9 @@ def _by_state(clock: WallClock) -> _Bar:
     for row in clock.rows:
         ns[row.state] += row.ns
     parts = [
-        BarPart("on a CPU" if state == ON_CPU else STATES[state], state, STATE_HUES[state], spent / 1e3 / queries)
+        BarPart(
+            "on a CPU" if state == ON_CPU else STATES[state], title_of(state), STATE_HUES[state], spent / 1e3 / queries
+        )
         for state, spent in ns.most_common()
         if spent > 0
     ]

@@ -147,7 +147,7 @@ def _bars(history: History) -> Markup:
 
 
 def _noise(history: History) -> Markup:
-    return section_markup([noise_table(history)]) or absent("No run of the store has two plain windows.")
+    return section_markup([noise_table(history)]) or absent("No run of the store has two baseline windows.")
 
 
 # ---- two versions --------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def io_panel(io: IoLatency) -> Markup:
     """Histograms, their table, and the reads over time."""
     series = _series(io)
     legend = (
-        "Process: what the engine's process began; others: everybody else, and "
+        "Process: what the engine's process began; others: all other processes, and "
         "what the kernel writes later. Queue: start to driver. Device: from there to the end."
     )
     lost = sum(io.losses.values())

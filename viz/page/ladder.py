@@ -8,6 +8,7 @@ from functools import partial
 from markupsafe import Markup
 
 from ground.results.ladder import PLACES, STAGES, Ladder
+from ground.results.titles import title_of
 from viz.figures import CannotBeError, beside_base
 from viz.flame.palette import hue_class
 from viz.page.latency_plots import histograms
@@ -51,12 +52,13 @@ def ladder_panel(ladder: Ladder, rx_lat_us: float | None) -> Markup:
     )
 
 
-def _pick(stage: str) -> str:
-    """The name of a stage: a button that shows its histogram, of its colour."""
-    if stage not in STAGES:
-        return stage
+def _pick(title: str) -> str:
+    """The title of a stage: a button that shows its histogram, of its colour."""
+    stage = next((name for name in STAGES if title_of(name) == title), None)
+    if stage is None:
+        return title
     swatch = element("i", class_=f"swatch {hue_class(KINDS[kind_of(stage)][0])}")
-    return element("button", swatch, stage, type="button", class_="pick", data_stage=stage)
+    return element("button", swatch, title, type="button", class_="pick", data_stage=title)
 
 
 def _gap(ladder: Ladder) -> dict[str, str] | None:
@@ -78,10 +80,10 @@ def _gap(ladder: Ladder) -> dict[str, str] | None:
         "device": counted,
         "rest": us(gap),
         "share": f"{100 * gap / ladder.total.mean_ns:.0f}",
-        "largest": largest.name,
+        "largest": title_of(largest.name),
         "most": f"{us(largest.mean_ns)} us ({100 * largest.mean_ns / gap:.0f} %)",
         "about": STAGES[largest.name].about,
-        "then": ", ".join(f"{rung.name} {us(rung.mean_ns)}" for rung in rest),
+        "then": ", ".join(f"{title_of(rung.name)} {us(rung.mean_ns)}" for rung in rest),
     }
 
 
@@ -101,7 +103,7 @@ def ladders_compared(rows: Sequence[LadderRow | None], names: Sequence[str], com
 
     def line(name: str, value: Callable[[Ladder], float | None]) -> list[str]:
         values = [None if one is None else value(one) for one in ladders]
-        return [name, *beside_base(values, us, lambda ns: f"{ns / 1e3:+,.2f}", compared)]
+        return [title_of(name), *beside_base(values, us, lambda ns: f"{ns / 1e3:+,.2f}", compared)]
 
     seen = [name for name in STAGES if any(row.ladder.stage(name).count for row in shown)]
     cells = [line(name, partial(_mean, name)) for name in seen]
@@ -120,5 +122,8 @@ def _series(ladder: Ladder) -> list[Named]:
     whole = Named("total", "the whole query", ladder.total.histogram)
     return [
         whole,
-        *(Named(r.name, f"{STAGES[r.name].start} \u2192 {STAGES[r.name].end}", r.histogram) for r in ladder.stages),
+        *(
+            Named(title_of(r.name), f"{STAGES[r.name].start} \u2192 {STAGES[r.name].end}", r.histogram)
+            for r in ladder.stages
+        ),
     ]

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from ground.results.off_cpu import OffCpu, RunQueue
 from ground.results.states import STATES
+from ground.results.titles import title_of
 from viz.page.latency_plots import histograms
 from viz.page.rendering import absent, plot_figure, section_markup
 from viz.svg.histogram import Named
@@ -27,10 +28,10 @@ def off_panel(off: OffCpu) -> Markup:
         named = ", ".join(f"{group.threads} {group.name}" for group in thread_groups(idle))
         legend += (
             f" Left out: {len(idle)} idle thread{'s' * (len(idle) != 1)}, waiting for work 99 % of the time "
-            f"and seldom woken ({named})."
+            f"and rarely running ({named})."
         )
     entries = [
-        (STATE_HUES[state], state if state == ON_CPU else f"{state}: {STATES[state]}")
+        (STATE_HUES[state], state if state == ON_CPU else f"{title_of(state)}: {STATES[state]}")
         for state in (ON_CPU, *STATES)
         if any(group.ns.get(state) for group in groups)
     ]
@@ -41,8 +42,8 @@ def off_panel(off: OffCpu) -> Markup:
 
 
 def run_queue_panel(queue: RunQueue) -> Markup:
-    """Waits for a CPU: histograms and percentiles."""
-    series = [Named(name, about, queue.waits[name]) for name, about in WAITS.items() if name in queue.waits]
-    return histograms("Waits for a CPU by length", series, "waits", "run-queue.svg") + section_markup(
+    """Run-queue waits: histograms and percentiles."""
+    series = [Named(about, "", queue.waits[name]) for name, about in WAITS.items() if name in queue.waits]
+    return histograms("Run-queue waits by length", series, "waits", "run-queue.svg") + section_markup(
         run_queue_section(queue)
     )

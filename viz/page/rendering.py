@@ -60,14 +60,10 @@ def table(
     kind: str = "numbers",
     legend: str = "",
     saved: str = "",
-    published: bool = False,
 ) -> Markup:
     """A figure with a table; the first cell of a row heads it. kind: classes of page.css; saved: the name of its SVG
-    file; published: with a button that sorts rows that can be picked as the rules have them"""
-    return render(
-        "table.html", caption=caption, heads=heads, rows=rows, kind=kind, legend=legend, saved=saved,
-        published=published,
-    )  # fmt: skip
+    file"""
+    return render("table.html", caption=caption, heads=heads, rows=rows, kind=kind, legend=legend, saved=saved)
 
 
 def section_markup(section: Section) -> Markup:
@@ -81,10 +77,8 @@ def section_markup(section: Section) -> Markup:
     return Markup("").join(parts)
 
 
-def table_markup(
-    shown: Table[Any], first: Callable[[str], str] | None = None, saved: str = "", published: bool = False
-) -> Markup:
-    """first: what makes the first cell of a row from its text; saved, published: as `table` has them"""
+def table_markup(shown: Table[Any], first: Callable[[str], str] | None = None, saved: str = "") -> Markup:
+    """first: what makes the first cell of a row from its text; saved: as `table` has it"""
     heads, *rows = shown.cells("page")
     forms = [column.form for column in shown.shown("page")]
     kind = "words" if all(form.left for form in forms) else "numbers"
@@ -97,7 +91,7 @@ def table_markup(
     words = " ".join(filter(None, [shown.left_out("page"), shown.legend, shown.more]))
     if first is not None:
         rows = [[first(row[0]), *row[1:]] for row in rows]
-    return table(shown.title, heads, rows, kind, words, saved, published)
+    return table(shown.title, heads, rows, kind, words, saved)
 
 
 def plot_figure(

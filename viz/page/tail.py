@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from ground.results.frame_differences import FrameDifferences
 from ground.results.tail import KINDS, Tail, TailRow
+from ground.results.titles import title_of
 from viz.figures import CannotBeError
 from viz.page.frames import frames_graph
 from viz.page.rendering import plot_figure, render, section_markup
@@ -35,7 +36,7 @@ def tail_panel(tail: Tail, frames: FrameDifferences | None = None) -> Markup:
             ("A median query", tail.median.mean_us, median, [row.median_us for row in tail.rows]),
         )
     ]  # fmt: skip
-    entries = [(hue, row.name) for hue, row in zip(hues, tail.rows, strict=True)]
+    entries = [(hue, title_of(row.name)) for hue, row in zip(hues, tail.rows, strict=True)]
     drawn = render("budget_bars.html", sentence=first_sentence(tail), notes=[], bars=bars, hues=entries)
     compared = Markup("")
     if frames is not None:
@@ -47,7 +48,9 @@ def tail_panel(tail: Tail, frames: FrameDifferences | None = None) -> Markup:
 
 
 def _bar(rows: Sequence[TailRow], hues: Sequence[int], us: Sequence[float]) -> Markup:
-    return stacked_bar([BarPart(row.name, "", hue, value) for row, hue, value in zip(rows, hues, us, strict=True)])
+    return stacked_bar(
+        [BarPart(title_of(row.name), "", hue, value) for row, hue, value in zip(rows, hues, us, strict=True)]
+    )
 
 
 def _strip(tail: Tail) -> Markup:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from ground.results.jobs import RunJobs
 from ground.results.record import Window
+from ground.results.titles import title_of
 from viz.page.jobs import job_lanes, tree_panels
 from viz.page.rendering import absent, plot_figure, render, table
 from viz.svg.timeline import Point, TimePanel, TimeSeries, panels, points_of, second_of, time_plot
@@ -56,7 +57,7 @@ def timeline(
         "by the number of reads (diskstats), whoever sent them. Counters are not kept for the warm-up. "
     )
     if shaded:
-        note += "Blue: plain windows, with nothing attached; orange: windows of observers. "
+        note += "Blue: baseline windows, with nothing attached; orange: windows of observers. "
     if lanes:
         note += (
             "Bars: flushes and compactions by output level; red, through all panels: writes stopped or slowed down. "
@@ -67,7 +68,7 @@ def timeline(
 
 
 def _span(window: Window, begun_ns: int) -> tuple[str, float, float]:
-    return window.kind, second_of(window.start_ns, begun_ns), second_of(window.end_ns, begun_ns)
+    return title_of(window.kind), second_of(window.start_ns, begun_ns), second_of(window.end_ns, begun_ns)
 
 
 def _table(drawn: Sequence[TimePanel], shaded: Sequence[tuple[str, float, float]]) -> Markup:

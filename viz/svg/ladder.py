@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ground.results.ladder import STAGES, Ladder, Rung
+from ground.results.titles import title_of
 from viz.svg.axes import linear_axis, us
 from viz.svg.elements import element, label, path, plot
 
@@ -16,7 +17,7 @@ KINDS = {
     "engine": (0, "its own code"),
     "kernel": (2, "file system, read call, wake-up"),
     "device": (1, "block layer and device"),
-    "wait": (3, "woken, and waiting for a CPU"),
+    "wait": (3, "run-queue wait"),
 }
 _WAITS = ("runq",)
 _At = Callable[[float], float]
@@ -57,7 +58,7 @@ def ladder_plot(rows: Sequence[LadderRow]) -> Markup:
         drawn += _row(row, tops[place], axis.at)
     told = "; ".join(
         f"{row.name} {us(row.ladder.total.mean_ns)} us: ".lstrip()
-        + ", ".join(f"{rung.name} {us(rung.mean_ns)}" for rung in row.ladder.stages)
+        + ", ".join(f"{title_of(rung.name)} {us(rung.mean_ns)}" for rung in row.ladder.stages)
         for row in rows
     )
     return plot(_WIDTH, bottom + 36, f"latency ladder: {told}", *drawn)
@@ -118,14 +119,14 @@ def _segment(rung: Rung, total: Rung, left: float, right: float, top: float) -> 
     share = 100 * rung.sum_ns / total.sum_ns if total.sum_ns else 0.0
     h = rung.histogram
     hover = "\n".join([
-        f"{rung.name}: {step.start} \u2192 {step.end}",
+        f"{title_of(rung.name)}: {step.start} \u2192 {step.end}",
         f"{step.about} ({kind})",
         f"avg {us(rung.mean_ns)} us, {share:.1f} % of the query",
         f"p50 {us(h.percentile(50))}, p99 {us(h.percentile(99))}, max {us(rung.most_ns)} us",
         f"n {rung.count:,}",
     ])  # fmt: skip
     return element(
-        "rect", element("title", hover), class_=f"h{KINDS[kind][0]} segment", data_stage=rung.name,
+        "rect", element("title", hover), class_=f"h{KINDS[kind][0]} segment", data_stage=title_of(rung.name),
         x=left, y=top, width=max(right - left, 0.3), height=_BAR,
     )  # fmt: skip
 
@@ -158,7 +159,7 @@ def _labels(ladder: Ladder, at: _At) -> list[_Label]:
 
 
 def _words(rung: Rung) -> str:
-    return f"{rung.name} {us(rung.mean_ns)}"
+    return f"{title_of(rung.name)} {us(rung.mean_ns)}"
 
 
 def _draw_labels(labels: Sequence[_Label], top: float) -> list[Markup]:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from ground.results.off_cpu import Thread
 from ground.results.states import STATES
+from ground.results.titles import title_of
 from viz.flame.palette import hue_class
 from viz.svg.axes import duration
 from viz.svg.elements import element, label, plot
@@ -62,20 +63,20 @@ def thread_states(groups: Sequence[ThreadGroup]) -> Markup:
                 continue
             long = wide * ns / whole
             about = "runs on a CPU" if state == ON_CPU else STATES[state]
-            hover = f"{state}: {100 * ns / whole:.2f} % of the group's time\n{words}\n{about}\n{duration(ns)}"
+            hover = f"{title_of(state)}: {100 * ns / whole:.2f} % of the group's time\n{words}\n{about}\n{duration(ns)}"
             drawn.append(
                 element(
                     "rect", element("title", hover), class_=f"{hue_class(STATE_HUES[state])} segment",
                     x=left, y=y, width=max(long, 0.3), height=_ROW - 8,
                 )
             )  # fmt: skip
-            inside = f"{state} {100 * ns / whole:.1f} %"
+            inside = f"{title_of(state)} {100 * ns / whole:.1f} %"
             if long >= len(inside) * _CHAR + 6:
                 drawn.append(label(inside, left + long / 2, y + 15, "in mid"))
             left += long
     told = "; ".join(
         f"{group.name}: "
-        + ", ".join(f"{s} {100 * ns / (group.life_ns or 1):.1f} %" for s, ns in group.ns.items() if ns)
+        + ", ".join(f"{title_of(s)} {100 * ns / (group.life_ns or 1):.1f} %" for s, ns in group.ns.items() if ns)
         for group in groups
     )
     return plot(_WIDTH, len(groups) * _ROW + 6, f"states by thread group: {told}", *drawn)

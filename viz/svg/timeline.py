@@ -17,7 +17,7 @@ _FEW_PANELS = 5  # of more each is lower, so that all are seen at once
 _LEFT, _RIGHT, _TOP, _GAP, _FOOT = 62, 76, 40, 26, 38
 _CHAR = 8  # px of a label, roughly
 _STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8)  # of the axes; halves of them are round too
-_UNOBSERVED = ("warm-up", "plain")
+_UNOBSERVED = ("warm-up", "baseline")
 _JOINED = 0.5  # seconds between two points that still make one line
 
 
@@ -118,7 +118,7 @@ def time_plot(
     for kind, begin, end in shaded:
         wide_enough = x(end) - x(begin) >= _CHAR * len(kind)
         row = next((row for row in (0, 1) if x(begin) >= taken[row]), None)
-        # Of a plain window that is too short for its name, the shade says enough.
+        # Of a baseline window that is too short for its name, the shade says enough.
         if row is not None and (wide_enough or kind not in _UNOBSERVED):
             taken[row] = x(begin) + _CHAR * len(kind)
             parts.append(label(kind, x(begin) + 3, _TOP - 26 + 14 * row))

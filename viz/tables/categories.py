@@ -52,11 +52,11 @@ def cost_words(record: RunRecord, found: Categories) -> str:
     """How the cost of a row was worked out."""
     if record.profile is not None and any(row.us_per_query is not None for row in found.rows):
         metric = MODE_METRIC[record.profile.mode]
-        return f"us = share of weight in the perf window x {metric} of the plain windows, per query and per read."
+        return f"us = share of weight in the perf window x {metric} of the baseline windows, per query and per read."
     if record.target is None:
-        return "Costs are not shown: the plain windows have no CPU per query."
+        return "Costs are not shown: the baseline windows have no CPU per query."
     return (
-        "cores = share of weight in the perf window x cores of the plain windows. There is no us per query: nothing "
+        "cores = share of weight in the perf window x cores of the baseline windows. There is no us per query: nothing "
         "counts the queries (--count)."
     )
 

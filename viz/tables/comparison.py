@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ground.results.differences import AccountChange, BudgetRow, Decision
+from ground.results.titles import title_of
 from ground.results.verdicts import ArmVerdict
 from viz.figures import account_digits
 from viz.table import ABOUT, WORDS, Column, Table, fixed
@@ -71,7 +72,7 @@ def _changes(
 ) -> Table[BudgetRow]:
     figure = fixed(digits)
     columns = [
-        Column[BudgetRow]("", "part", WORDS, lambda row: "\u2003" * row.depth + row.name),
+        Column[BudgetRow]("", "part", WORDS, lambda row: "\u2003" * row.depth + title_of(row.name)),
         Column("", one.base, figure, lambda row: row.base),
         Column("", one.arm, figure, lambda row: row.arm),
         Column("", "change", fixed(digits, "+"), lambda row: row.change),

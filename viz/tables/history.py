@@ -82,8 +82,8 @@ def noise_table(history: History) -> Table[Noise]:
         Column("", "runs", COUNT, lambda one: one.runs),
         Column("", "QPS by window, %", PERCENT_2, lambda one: one.qps_sd),
         Column("", "CPU per query by window, %", PERCENT_2, lambda one: one.cpu_sd),
-        Column("", "twin: mean, %", fixed(2, "+"), lambda one: one.twin_mean),
-        Column("", "twin: by block, %", fixed(2, "+"), lambda one: one.twin_sd),
+        Column("", "A/A control: mean, %", fixed(2, "+"), lambda one: one.twin_mean),
+        Column("", "A/A control: by block, %", fixed(2, "+"), lambda one: one.twin_sd),
     ]
     legend = (
         "Standard deviations of windows of one process, and how a second process of the base differs from it, block by "

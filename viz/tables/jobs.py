@@ -112,7 +112,7 @@ def job_sentences(costs: JobCosts) -> list[str]:
     """What jobs used, what one costs whatever it writes, and what held writes back."""
     sentences = [
         *(_used(one, costs.queries_are, costs.seconds) for one in costs.totals),
-        *map(_fixed, costs.fixed),
+        *filter(None, map(_fixed, costs.fixed)),
         *map(_stalled, costs.stalls),
         *_stated(costs),
         *_outside(costs),
@@ -143,7 +143,7 @@ def _fixed(part: FixedPart) -> str:
     us = part.us
     told = f"{us.estimate:,.0f} us of CPU [{us.low:,.0f}, {us.high:,.0f}]"
     if us.low <= 0:
-        return f"no fixed part of a {part.kind} is seen, at most {max(us.high, 0.0):,.0f} us of CPU (n {us.n})"
+        return ""
     return f"the fixed part of a {part.kind} is {told}, and {part.us_per_mib:,.0f} us per MiB written (n {us.n})"
 
 

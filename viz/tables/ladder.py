@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ground.results.ladder import CLASSES, PLACES, REST, STAGES, Ladder, QueryParts, Rung, queries_of
+from ground.results.titles import title_of
 from ground.text.tsv import Row
 from viz.table import (
     ABOUT,
     BAR,
     PERCENT,
+    TITLE,
     US,
     WORDS,
     Block,
@@ -87,7 +89,7 @@ def _columns(head: str, whole: Rung, abouts: Mapping[str, str]) -> list[Column[R
         return rung.sum_ns / whole.sum_ns if whole.sum_ns else 0.0
 
     return [
-        Column[Rung]("name", head, WORDS, lambda rung: rung.name),
+        Column[Rung]("name", head, TITLE, lambda rung: rung.name),
         *histogram_columns(lambda rung: rung.histogram, count=None),
         tsv_only("own_ns"),
         Column("", "share, %", PERCENT, lambda rung: 100 * share(rung)),
@@ -157,7 +159,7 @@ def _device_books(ladder: Ladder) -> Iterator[_Book]:
         return
     inside = inside_ns(ladder)
     yield _Book("queue + device", inside, "what the block layer and the device took")
-    words = f"diskstats, {device.reads:,} reads; it ends once the reader has been woken: a few us more"
+    words = f"diskstats, {device.reads:,} reads; it ends after the wake-up of the reader: a few us more"
     others, share = ladder.others_reads, ladder.others_share
     if others and share is not None:
         told = f"they took {share * device.read_ms * 1e3 / others:.0f} us each, if these took what is above"
@@ -168,8 +170,8 @@ def _device_books(ladder: Ladder) -> Iterator[_Book]:
     gap = total.mean_ns - inside
     largest, *rest = ladder.device_gap()
     part = f"{largest.mean_ns / 1e3:.2f} us ({100 * largest.mean_ns / gap:.0f} %): {STAGES[largest.name].about}"
-    then = ", ".join(f"{rung.name} {rung.mean_ns / 1e3:.2f}" for rung in rest[:_NEXT])
-    words = f"not in iostat nor the device's own figures; most of it is {largest.name}, {part}; then {then}"
+    then = ", ".join(f"{title_of(rung.name)} {rung.mean_ns / 1e3:.2f}" for rung in rest[:_NEXT])
+    words = f"not in iostat nor the device's own figures; most of it is {title_of(largest.name)}, {part}; then {then}"
     yield _Book("query - queue - dev", gap, words)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ground.results.histogram import Histogram
 from ground.results.io_latency import IoLatency
 from ground.results.ladder import STAGES, Ladder
-from viz.table import ABOUT, WORDS, Block, Column, Section, Table, fixed
+from ground.results.titles import title_of
+from viz.table import ABOUT, TITLE, WORDS, Block, Column, Section, Table, fixed
 from viz.tables.ladder import inside_ns
 
 # Of the read call, of which only a ladder from there on has the durations.
@@ -55,7 +56,7 @@ def latency_layers(metrics: Mapping[str, float], ladder: Ladder | None, io: IoLa
         ):
             if histogram.count:
                 layers.append(Layer(name, "iolat", (histogram.mean_ns or 0.0) / 1e3, histogram, about))
-    return [*layers, *_of_plain(metrics, "io.lat", "diskstats, everybody's reads")]
+    return [*layers, *_of_plain(metrics, "io.lat", "diskstats, others' reads too")]
 
 
 def _of_plain(metrics: Mapping[str, float], name: str, about: str) -> Iterator[Layer]:
@@ -82,7 +83,7 @@ def _further(ladder: Ladder | None, rx_lat_us: float | None, io: IoLatency | Non
             yield Layer("block queue", "iolat", queue.mean_ns / 1e3, queue, "request begins to driver: plug, scheduler")
         mean = io.diskstats.inner.read.mean_ns if io.diskstats is not None else None
         if mean is not None:
-            yield Layer("io.lat", "iolat", mean / 1e3, None, "diskstats of the same window, everybody's reads")
+            yield Layer("io.lat", "iolat", mean / 1e3, None, "diskstats of the same window, others' reads too")
 
 
 def latency_section(metrics: Mapping[str, float], ladder: Ladder | None, io: IoLatency | None) -> Section:
@@ -94,7 +95,7 @@ def latency_section(metrics: Mapping[str, float], ladder: Ladder | None, io: IoL
 def latency_table(layers: Sequence[Layer]) -> Table[Layer]:
     columns = [
         Column[Layer]("layer", "latency, us", WORDS, lambda layer: layer.name),
-        Column("window", "window", WORDS, lambda layer: layer.window),
+        Column("window", "window", TITLE, lambda layer: layer.window),
         Column("avg_us", "avg", _US, lambda layer: layer.mean_us),
         Column("p50_us", "p50", _US, lambda layer: layer.percentile(50.0)),
         Column("p99_us", "p99", _US, lambda layer: layer.percentile(99.0)),
@@ -124,5 +125,5 @@ def _difference(metrics: Mapping[str, float], ladder: Ladder) -> Iterator[str]:
         yield f"The engine's latency is {metrics['rx.lat'] - metrics['io.lat']:.2f} us above the device's."
     yield (
         f"What {whole} takes beside queue and device is {gap / 1e3:.2f} us in the ladder; its largest part is "
-        f"{largest.name}, {part}: {STAGES[largest.name].about}."
+        f"{title_of(largest.name)}, {part}: {STAGES[largest.name].about}."
     )

@@ -17,9 +17,11 @@ from viz.table import (
     COUNT,
     MS,
     PERCENT_2,
+    TITLE,
     WORDS,
     Block,
     Column,
+    Form,
     Records,
     Section,
     Table,
@@ -27,7 +29,8 @@ from viz.table import (
     histogram_columns,
 )
 
-WAITS = {"woken": "wake-up to CPU", "preempted": "put off its CPU until it runs again", "started": "created to CPU"}
+# Of a run-queue wait: what it began with.
+WAITS = {"woken": "after a wake-up", "preempted": "after preemption", "started": "of a new thread"}
 _ON_CPU = "on-CPU"
 # States that are shown though no time was spent in them.
 _ALWAYS = (_ON_CPU, "io", "lock")
@@ -82,7 +85,7 @@ def off_cpu_section(off: OffCpu) -> Section:
     rows = [StateTime(_ON_CPU, sum(thread.ran_ns for thread in working), None), *states]
     about = {_ON_CPU: "switch-in to switch-out", **STATES}
     columns = [
-        Column[StateTime]("", "state", WORDS, lambda row: row.state),
+        Column[StateTime]("", "state", TITLE, lambda row: row.state),
         Column("", "ms", MS, lambda row: row.ns),
         Column("", "% of time", PERCENT_2, lambda row: 100 * row.ns / elapsed),
         Column("", "n", COUNT, lambda row: row.count),
@@ -112,7 +115,7 @@ def wall_clock_section(clock: WallClock) -> Section:
     """On-CPU and each state, split by category, in us per query where queries are known, else in ms."""
     queries, total = clock.queries or None, clock.elapsed_ns or 1
     columns = [
-        Column[WallRow]("", "wall clock", WORDS, lambda row: row.state),
+        Column[WallRow]("", "wall clock", TITLE, lambda row: row.state),
         Column("", "category", WORDS, lambda row: row.category),
         Column(
             "",
@@ -151,25 +154,26 @@ def _without(clock: WallClock) -> Iterator[str]:
         more = 100 * (clock.cpu_ns / clock.ran_ns - 1)
         yield f"on-CPU is switch-in to switch-out; schedstat says {clock.cpu_ns / 1e6:,.3f} ms ({more:+.1f} %)"
     if schedstat_is_above(clock):
-        yield "  it counts a thread woken on an idle CPU as running before it is switched in"
+        yield "  it counts a thread that wakes on an idle CPU as running before it is switched in"
 
 
 def run_queue_section(queue: RunQueue) -> Section:
     """Waits for a CPU by what they began with: percentiles, the longest, the sum."""
     seconds = queue.seconds
     columns = [
-        Column[tuple[str, Histogram]]("wait", "us", WORDS, lambda row: row[0]),
+        Column[tuple[str, Histogram]](
+            "wait", "us", Form(lambda kind: WAITS.get(kind, kind), left=True), lambda row: row[0]
+        ),
         *histogram_columns(lambda row: row[1], 99.99),
         Column("", "sum, ms", MS, lambda row: row[1].sum_ns),
-        Column("", "what it is", ABOUT, lambda row: WAITS.get(row[0]), on="page"),
     ]
     switches = queue.voluntary + queue.involuntary
     rate = switches / seconds if seconds else 0
     return [
-        f"Run queue (process {queue.pid}, {seconds:.1f} s)",
+        f"Run-queue waits (process {queue.pid}, {seconds:.1f} s)",
         f"context switches: {queue.voluntary:,} voluntary, {queue.involuntary:,} involuntary ({rate:,.0f}/s)",
         *([f"{queue.backend}: {queue.how}"] if queue.how else []),
-        Table("runqlat", "Waits for a CPU", columns, list(queue.waits.items())),
+        Table("runqlat", "By what came before", columns, list(queue.waits.items())),
     ]
 
 

@@ -30,8 +30,8 @@ def operations_section(operations: Sequence[Operation]) -> Section:
         Column("about", "what it is", ABOUT, lambda one: one.label, on="page"),
     ]
     legend = (
-        "The first known frame from the root has the stack. us each: share x CPU of the plain windows / how many there "
-        "were; -: nothing counts them (--count-of)."
+        "The first known frame from the root has the stack. us each: share x CPU of the baseline windows / how many "
+        "there were; -: nothing counts them (--count-of)."
     )
     table = Table("operations", "CPU by kind of operation (perf window)", columns, operations, legend=legend,
                   where=lambda one: bool(one.share or one.per_second))  # fmt: skip

@@ -34,7 +34,7 @@ _FILES = 10
 _LONGEST = 44
 _PATH = Form(lambda path: path if len(path) <= _LONGEST else f"...{path[3 - _LONGEST :]}", NAME.page, left=True)
 _NO_DATA = {
-    "sync": "asks for a flush, without data",
+    "sync": "PREFLUSH without data, as fsync sends it",
     "flush": "flushes of the drive's cache",
     "discard": "discards of deleted files",
 }

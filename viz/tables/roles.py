@@ -8,7 +8,7 @@ from ground.results.categories import Categories
 from ground.results.record import RunRecord, Window
 from ground.results.roles import RoleFigures, role_figures
 from viz.figures import number_text
-from viz.table import COUNT, WORDS, Column, Section, Table, fixed, of_cells
+from viz.table import COUNT, TITLE, WORDS, Column, Section, Table, fixed, of_cells
 
 # In percent: groups of a target that used less are counted, and not listed.
 _LEAST_SHARE = 0.1
@@ -28,12 +28,12 @@ def roles_section(record: RunRecord) -> Section:
     ]
     if target is None:
         columns.append(Column("write_calls_per_s", "write calls/s", COUNT, lambda one: one.write_calls))
-        title = "CPU by role (plain windows; by the scheduler's clock, thread by thread)"
+        title = "CPU by role (baseline windows; by the scheduler's clock, thread by thread)"
         return [Table("roles", title, columns, figures), *_written(record)] if figures else []
     small = sum(100 * one.share < _LEAST_SHARE for one in figures)
     return [
         Table(
-            "roles", "Whose CPU: threads by name (plain windows; by the scheduler's clock)", columns, figures,
+            "roles", "Whose CPU: threads by name (baseline windows; by the scheduler's clock)", columns, figures,
             legend=f"{small} others used less than {_LEAST_SHARE} %." * bool(small),
             where=lambda one: 100 * one.share >= _LEAST_SHARE,
         )
@@ -47,7 +47,7 @@ def _written(record: RunRecord) -> Section:
         return lambda one: None if name not in one.engine else one.engine[name] * 1024 / one.seconds
 
     columns = [
-        Column[Window]("window", "window", WORDS, lambda one: one.kind),
+        Column[Window]("window", "window", TITLE, lambda one: one.kind),
         Column("seconds", "seconds", fixed(1), lambda one: one.seconds),
         Column("flushed_mib_per_s", "flushed MiB/s", fixed(1), mib_per_s("flushed_gb")),
         Column("compacted_mib_per_s", "compacted MiB/s", fixed(1), mib_per_s("compacted_gb")),
@@ -57,7 +57,9 @@ def _written(record: RunRecord) -> Section:
         ),
         Column("stalled_s", "stalled s", fixed(2), lambda one: one.engine.get("stall_seconds")),
     ]  # fmt: skip
-    title = "Writes by window (table files by when they were finished, by the engine's log; the device: everybody's)"
+    title = (
+        "Writes by window (table files by when they were finished, by the engine's log; the device: others' writes too)"
+    )
     return [Table("writes_by_window", title, columns, record.windows)] if any(w.engine for w in record.windows) else []
 
 

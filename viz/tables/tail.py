@@ -18,8 +18,9 @@ from ground.results.tail import (
     TailRow,
     WorstQuery,
 )
+from ground.results.titles import title_of
 from ground.text.tsv import Row
-from viz.table import ABOUT, PERCENT, WORDS, Block, Column, Form, Records, Section, Table, fixed, tsv_only
+from viz.table import ABOUT, PERCENT, TITLE, WORDS, Block, Column, Form, Records, Section, Table, fixed, tsv_only
 
 _R = TypeVar("_R")
 _US = fixed(2)
@@ -30,7 +31,7 @@ _LEAST_SHARE = 0.1
 _NAMED = 2
 _PHRASES = {
     "on-CPU": "on the CPU",
-    "run queue": "in the run queue",
+    "run queue": "run-queue wait",
     "IO limit": "held back by an IO limit",
     "block queue": "in the block queue",
     "device": "the device",
@@ -172,7 +173,7 @@ def _gap(of: Callable[[_R], Interval | None], unit: str = "") -> list[Column[_R]
 
 def _budget(tail: Tail) -> Table[TailRow]:
     columns = [
-        Column[TailRow]("row", "us a query", WORDS, lambda row: row.name),
+        Column[TailRow]("row", "us a query", TITLE, lambda row: row.name),
         tsv_only("kind"),
         Column("slow_us", "slow", _US, lambda row: row.tail_us),
         Column("median_us", "median", _US, lambda row: row.median_us),
@@ -278,10 +279,15 @@ def _worst_text(tail: Tail) -> str:
         lines += [
             "",
             f"{number}. {shown_us(query.ns / 1e3)}, thread {query.tid}, {since:.3f} s into the window, {reads}",
-            "   " + ", ".join(f"{kind} {query.parts[kind] / 1e3:,.2f}" for kind in KINDS if kind in query.parts),
+            "   "
+            + ", ".join(f"{title_of(kind)} {query.parts[kind] / 1e3:,.2f}" for kind in KINDS if kind in query.parts),
             *_timeline(query),
         ]
     return "\n".join(lines)
+
+
+def _part(kind: str, ns: int) -> str:
+    return f"{title_of(kind)} {ns / 1e3:,.2f}"
 
 
 def _timeline(query: WorstQuery) -> list[str]:
@@ -293,7 +299,7 @@ def _timeline(query: WorstQuery) -> list[str]:
         if wait.woken > wait.left:
             events.append((wait.left, wait.woken, f"{wait.part}{where}{waker}"))
         if wait.runs - wait.woken >= _SHORT_NS or wait.part == "run queue":
-            events.append((wait.woken, wait.runs, "run queue"))
+            events.append((wait.woken, wait.runs, "run-queue wait"))
     for one in query.requests:
         end = one.completed or one.issued or one.begun
         unseen = "" if one.completed else ", its end was not seen"

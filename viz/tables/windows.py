@@ -11,7 +11,7 @@ from ground.results.metrics import LEGEND, METRICS, WINDOW_COLUMNS, WINDOW_COLUM
 from ground.results.record import ObserverCost, RunRecord, Unobserved, Window
 from ground.text.tsv import Row
 from viz.figures import HEADLINE, figure_text
-from viz.table import ABOUT, COUNT, WORDS, Column, Form, Records, Section, Table, fixed, tsv_only
+from viz.table import ABOUT, COUNT, TITLE, WORDS, Column, Form, Records, Section, Table, fixed, tsv_only
 from viz.tables.roles import roles_section
 
 _PERCENT = Form(lambda ratio: f"{100 * (ratio - 1):+.1f} %")
@@ -34,7 +34,7 @@ def figures_table(record: RunRecord) -> Table[str]:
         interval = record.intervals.get(name)
         return None if interval is None else getattr(interval, which)
 
-    title = "Plain windows (nothing attached)"
+    title = "Baseline windows (nothing attached)"
     columns = [
         Column[str]("figure", "figure", WORDS, lambda name: name),
         tsv_only("value", lambda name: record.metrics[name]),
@@ -57,7 +57,7 @@ def windows_section(record: RunRecord) -> Section:
         return lambda row: row.metrics.get(name)
 
     columns = [
-        Column[_Measured]("", "window", WORDS, lambda row: row.kind),
+        Column[_Measured]("", "window", TITLE, lambda row: row.kind),
         *([Column("", "turns", COUNT, lambda row: row.turns)] if any(w.round for w in record.windows) else []),
         Column("", "seconds", fixed(1), lambda row: row.seconds),
         *(Column("", name, Form(METRICS[name].form.format), metric(name)) for name in names),
@@ -74,7 +74,7 @@ def windows_section(record: RunRecord) -> Section:
         Records("windows", [_record(record, window) for window in record.windows]),
         Table("", f"Windows ({counted})", columns, rows, more=more),
         Table("costs", "Observers: with them against beside them, with nothing attached", _COSTS, record.costs,
-              legend="95 %: by how its n turns differ, or of one window n pairs of plain windows."),
+              legend="95 %: by how its n turns differ, or of one window n pairs of baseline windows."),
         Table("unobserved", "Not observed", _UNOBSERVED, record.unobserved),
         *roles_section(record),
     ]  # fmt: skip
@@ -97,7 +97,7 @@ def _cpu(value: Callable[[Interval], float]) -> Callable[[ObserverCost], float |
 
 
 _COSTS = [
-    Column[ObserverCost]("window", "observer", WORDS, lambda cost: cost.kind),
+    Column[ObserverCost]("window", "observer", TITLE, lambda cost: cost.kind),
     Column("qps_ratio", "QPS", _PERCENT, lambda cost: cost.qps_ratio.estimate),
     tsv_only("qps_ratio_low", lambda cost: cost.qps_ratio.low),
     tsv_only("qps_ratio_high", lambda cost: cost.qps_ratio.high),
@@ -111,7 +111,7 @@ _COSTS = [
 
 
 _UNOBSERVED = [
-    Column[Unobserved]("window", "observer", WORDS, lambda lost: lost.kind),
+    Column[Unobserved]("window", "observer", TITLE, lambda lost: lost.kind),
     Column("why", "why", ABOUT, lambda lost: lost.why),
     Column("mend", "fix", ABOUT, lambda lost: lost.mend),
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ground.results.comparison import Comparison
 from ground.results.differences import PlanRow, Variances, percent
 from ground.results.metrics import DECIDING
+from ground.results.titles import title_of
 from ground.results.verdicts import ComparedRuns, Verdicts
 from ground.text.units import format_seconds
 from viz.columns import folded
@@ -33,9 +34,10 @@ def plan_text(
     looks = ", ".join(map(str, plan.looks))
     within = "" if plan.time_limit is None else f" in {format_seconds(plan.time_limit)}"
     lines = [
-        f"{record.workload}, {record.factor.name}: {', '.join(arm.name for arm in record.arms)}",
-        f"{plan.schedule}, {plan.tree} tree, windows of {plan.window_seconds:g} s, {plan.blocks} blocks a session, "
-        f"at most {plan.sessions} sessions{within}, looks after {looks}; seed {plan.seed}",
+        f"{record.workload}, {record.factor.name}: {', '.join(title_of(arm.name) for arm in record.arms)}",
+        f"{title_of(plan.schedule)}, {plan.tree} tree, windows of {plan.window_seconds:g} s, "
+        f"{plan.blocks} blocks a session, at most {plan.sessions} sessions{within}, looks after {looks}; "
+        f"seed {plan.seed}",
         f"verdict: {plan.rule}; delta {percent(plan.delta)}",
         *_differing(record.differing.items() if record.factor.is_command else (), record.factor.name),
     ]
@@ -74,9 +76,9 @@ def runs_text(names: Sequence[str], found: ComparedRuns, width: int | None = Non
 def _lines(record: Comparison, found: Verdicts, width: int | None) -> Iterator[str]:
     plan = record.plan
     yield (
-        f"{record.workload}, {record.factor.name}: {', '.join(arm.name for arm in record.arms)}; "
+        f"{record.workload}, {record.factor.name}: {', '.join(title_of(arm.name) for arm in record.arms)}; "
         f"{found.sessions} session{'s' * (found.sessions != 1)}, {found.blocks} block{'s' * (found.blocks != 1)} of "
-        f"windows of {plan.window_seconds:g} s, {plan.schedule}, "
+        f"windows of {plan.window_seconds:g} s, {title_of(plan.schedule)}, "
         f"{format_seconds(found.seconds)}; seed {found.seed}"
     )
     besides = record.besides
@@ -92,8 +94,8 @@ def _lines(record: Comparison, found: Verdicts, width: int | None) -> Iterator[s
                 parts = map(percent, (of.session, of.block, of.window))
                 section.append("  {} varies: sessions {}, blocks {}, windows {}".format(name, *parts))
         if arm.twin:
-            title = f"twin against {arm.base}: the same client, so any difference here is noise"
-            section.append(decisions_table(title, arm.base, "twin", arm.twin))
+            title = f"A/A control: {arm.base} against itself, so any difference here is noise"
+            section.append(decisions_table(title, arm.base, "again", arm.twin))
         yield "\n" + section_text([*section, *changes_of(arm)], width)
     for words in found.disturbed[:_MOST_BLOCKS]:
         yield f"block {words}"

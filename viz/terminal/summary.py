@@ -9,6 +9,7 @@ from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict, render_checks
 from ground.results.findings import Finding
 from ground.results.record import RunRecord
+from ground.results.titles import title_of
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
 from viz.columns import folded
@@ -149,7 +150,7 @@ def found(findings: Sequence[Finding], width: int, most: int | None = None, show
 def lost_lines(record: RunRecord) -> list[str]:
     """What was asked for by name and did not watch, each with why and what mends it."""
     return [
-        f"{one.kind} was asked for and did not watch: {one.why}" + f" -> {one.mend}" * bool(one.mend)
+        f"{title_of(one.kind)} was asked for and did not watch: {one.why}" + f" -> {one.mend}" * bool(one.mend)
         for one in record.lost
     ]
 

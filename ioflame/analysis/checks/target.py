@@ -62,7 +62,7 @@ def _count_check(target: Target, plain: Sequence[Window]) -> Check:
     return Check(
         "count",
         Verdict.WARN if off > _MOST_OFF else Verdict.OK,
-        f"{aged}+-{off:.1f} % of the queries of the plain windows; {target.count}" if off else target.count,
+        f"{aged}+-{off:.1f} % of the queries of the baseline windows; {target.count}" if off else target.count,
         "the intervals of qps and of us per query hold it" if off else "",
         "a larger --seconds" if off > _MOST_OFF else "",
     )
@@ -82,8 +82,9 @@ def _client_check(target: Target, plain: Sequence[Window]) -> Iterator[Check]:
         "whole benchmark",
         Verdict.WARN if far else Verdict.OK,
         f"{own.estimate:,.0f} queries a second by the client's own count ({own.low:,.0f} to {own.high:,.0f} possible "
-        f"with what came before its first report and after its last); in the plain windows {rate:,.0f}, {apart:+.1%}",
-        "the plain windows ran at another rate than the rest of it, such as its beginning" if far else "",
+        f"with what came before its first report and after its last); in the baseline windows "
+        f"{rate:,.0f}, {apart:+.1%}",
+        "the baseline windows ran at another rate than the rest of it, such as its beginning" if far else "",
         "longer windows: a larger --duration of the client, or --seconds" if far else "",
     )
 

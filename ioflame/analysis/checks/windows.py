@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ground.results.checks import Check, Verdict
 from ground.results.metrics import metrics_of, window_metrics
 from ground.results.record import RunRecord, Window
+from ground.results.titles import title_of
 from ioflame.analysis.rounds import by_round
 
 _FOREIGN_READS = 0.05
@@ -77,7 +78,7 @@ def _drift_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
         if len(known) < 2:
             return
         reach = max(known) / min(known) - 1
-        words = f"QPS of the plain windows differ by {reach:.1%}"
+        words = f"QPS of the baseline windows differ by {reach:.1%}"
     far = reach > _DRIFT
     yield Check(
         "drift",
@@ -102,7 +103,7 @@ def _query_check(windows: list[Window]) -> Iterator[Check]:
         "queries",
         Verdict.FAILED,
         f"none that is known of in {len(empty)} of {len(windows)} windows: "
-        + ", ".join(dict.fromkeys(w.kind for w in empty)),
+        + ", ".join(dict.fromkeys(title_of(w.kind) for w in empty)),
         "they have no figures: "
         + ("the engine used next to no CPU, so it did not run" if len(still) == len(empty)
            else "the engine's report of finished queries does not cover them"),
@@ -121,7 +122,7 @@ def _accounting_check(plain: list[Window]) -> Iterator[Check]:
     yield Check(
         "CPU accounting",
         Verdict.OK if closes else Verdict.WARN,
-        f"schedstat and getrusage differ by {difference:+.1%} in the plain windows",
+        f"schedstat and getrusage differ by {difference:+.1%} in the baseline windows",
         "" if closes else "CPU per query is uncertain by as much",
     )
 

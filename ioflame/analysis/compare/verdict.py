@@ -316,7 +316,7 @@ def of_twin(twin: Decision, delta: float) -> list[str]:
     half = t_quantile(_CONFIDENCE, found.freedom) * found.error
     if not _outside(math.exp(found.log - half), math.exp(found.log + half), delta / 2):
         return []
-    return [f"the twin of {twin.base} differs from it by {percent(found.ratio - 1)}"]
+    return [f"{twin.base} differs from itself (A/A control) by {percent(found.ratio - 1)}"]
 
 
 def of_position(effect: PositionEffect, delta: float) -> list[str]:

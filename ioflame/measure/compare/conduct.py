@@ -132,7 +132,8 @@ def _free_memory() -> int:
 def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
     if len(arms) != 2:
         raise RefusedError(
-            f"--schedule duet runs two arms at once; there are {len(arms)}", mend="two arms and --no-twin"
+            f"--schedule duet runs two arms at once; there are {len(arms)}",
+            mend="two arms, and --no-twin (no A/A control)",
         )
     reads = [arm.name for arm in arms if not arm.job.configuration.cached_by_engine]
     if reads:

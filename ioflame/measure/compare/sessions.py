@@ -17,6 +17,7 @@ from collectors.perf import copied_bytes
 from ground.errors import IoflameError
 from ground.results.comparison import Block, BlockWindow, ComparisonRun, Plan, Process, Session
 from ground.results.run import Run
+from ground.results.titles import title_of
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.analysis.compare.order import SessionOrder
@@ -257,7 +258,7 @@ def _passed(slot: BlockWindow, bounds: Mapping[str, float]) -> Iterator[str]:
     where = f"in window {slot.position + 1} ({slot.arm})"
     for name, part in seen.items():
         if part > bounds.get(name, 1.0):
-            yield f"{name} {100 * part:.0f} % {where}"
+            yield f"{title_of(name)} {100 * part:.0f} % {where}"
     written = counters.process_write_bytes / 2**20 / seconds
     if written > bounds.get("writes", float("inf")):
         yield f"writes {written:.0f} MiB/s {where}"

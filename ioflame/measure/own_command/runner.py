@@ -21,6 +21,7 @@ from ground.results.command_run import CommandRun
 from ground.results.interval import Interval
 from ground.results.record import Unobserved
 from ground.results.run import Run
+from ground.results.titles import title_of
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child, Children
 from ground.system.target import Target
@@ -340,7 +341,7 @@ class CommandRunner:
     def _windows(self, session: AttachSession, phase: BenchmarkPhase, whole: float) -> list[str]:
         """Warm-up, and as many windows as fit; what had none."""
         options, windows = self._options, session.windows
-        session.run.record.missing[:] = [f"plain and {', '.join(options.attach.collect)} windows"]
+        session.run.record.missing[:] = [f"baseline and {', '.join(map(title_of, options.attach.collect))} windows"]
         session.keep_names()
         warm_up = options.warm_up if options.warm_up is not None else warm_up_seconds(whole)
         windows.warm_up(warm_up, "as --warm-up says" if options.warm_up is not None else "a tenth of the time")

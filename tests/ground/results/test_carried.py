@@ -10,7 +10,7 @@ from tests.records import run_record, window
 
 @pytest.mark.parametrize(
     ("queries", "factor", "words"),
-    [(100.0, 1.0, ""), (95.0, 0.95, ""), (50.0, 1.0, "at 50 % of the plain windows' rate")],
+    [(100.0, 1.0, ""), (95.0, 0.95, ""), (50.0, 1.0, "at 50 % of the baseline windows' rate")],
 )
 def test_a_window_at_nine_tenths_of_the_rate_is_carried_over(queries: float, factor: float, words: str) -> None:
     record = run_record(windows=[window("plain", queries=100.0), window("ladder", queries=queries)])

@@ -32,7 +32,7 @@ def older(tmp_path: Path) -> Path:
 def test_its_page_shows_every_part_and_says_what_is_not_known(older: Path) -> None:
     assert main(["report", str(older)]) == EXIT_OK
     page = (older / "report.html").read_text(encoding="utf-8")
-    for part in ("Latency ladder", "IO latency", "Off the CPU", "Run queue", "libc+k"):
+    for part in ("Latency ladder", "IO latency", "Off the CPU", "Run-queue waits", "libc+k"):
         assert part in page
     assert "Threads and objects are not known: profile.json is not in this run" in page
     # What it cannot show, it names; nothing is named here but that.

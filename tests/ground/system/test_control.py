@@ -157,7 +157,7 @@ def test_a_refusal_says_what_it_means_and_what_mends_it(tmp_path: Path) -> None:
         script = f"import sys; print('{words}', file=sys.stderr); sys.exit({code})"
         with Children() as children:
             running = ControlledProgram(children, "painter", [sys.executable, "-c", script], tmp_path / "log")
-            with pytest.raises(kind, match=r"it is red \(painter did not answer ready: exit code") as caught:
+            with pytest.raises(kind, match=r"it is red \(painter failed to start: exit code") as caught:
                 running.await_ready()
             assert (caught.value.means, caught.value.mend) == ("not green", mend)
             assert not running.finish(), "it has been said"
@@ -216,10 +216,10 @@ class Slow(NullObserver):
         until(lambda: words in self._said())
 
     def attach(self) -> None:
-        self._wait_for("waiting for null to attach")
+        self._wait_for("waiting for empty to attach")
 
     def detach(self) -> None:
-        self._wait_for("waiting for null to end")
+        self._wait_for("waiting for empty to end")
 
 
 def test_what_is_waited_for_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,7 +196,7 @@ def test_a_stage_is_told_per_query_of_whatever_kind(rule: FindingRule, run: RunR
 
 
 def of_rate(run: RunRecord, kind: str, share: float) -> RunRecord:
-    """With a window of an observer that had this share of the plain windows' rate."""
+    """With a window of an observer that had this share of the baseline windows' rate."""
     plain = [window for window in run.windows if window.kind == "plain"]
     queries = share * sum(w.counters.queries or 0.0 for w in plain) / sum(w.seconds for w in plain)
     return replace(run, windows=[*run.windows, window(kind, 10, "", 600, queries=10 * queries)])
@@ -208,11 +208,11 @@ def test_a_stage_is_carried_over_to_rx_lat_where_its_window_ran_as_the_plain_one
     run.metrics["rx.lat"] = 100.0
     (found,) = findings(RULES, of_rate(run, "ladder", 0.95), ladder=traced)
     assert found.us.estimate == pytest.approx(100.0, rel=1e-3)
-    assert found.sentence.startswith("100.0 [100.0, 100.0] of 100.0 us a query (rx.lat) are the delay")
+    assert found.sentence.startswith("100.0 [100.0, 100.0] of 100.0 us a query (rx.lat) are run-queue wait")
     assert "disturbed" not in found.sentence and "p50" not in found.sentence
     (slow,) = findings(RULES, of_rate(run, "ladder", 0.36), ladder=traced)
-    assert slow.sentence.startswith("30.0 [30.0, 30.0] of 30.0 us a query are the delay")
-    assert slow.sentence.endswith(" That window was disturbed: it ran at 36 % of the plain windows' rate.")
+    assert slow.sentence.startswith("30.0 [30.0, 30.0] of 30.0 us a query are run-queue wait")
+    assert slow.sentence.endswith(" That window was disturbed: it ran at 36 % of the baseline windows' rate.")
     (call,) = findings(RULES, of_rate(run, "ladder", 0.95), ladder=replace(traced, start="syscall"))
     assert " of 30.0 us a read call are " in call.sentence
 
@@ -269,7 +269,7 @@ def test_waits_for_a_cpu_and_for_locks_are_per_query_of_the_threads_at_work(run:
     # Four threads for a second, 1,000 queries: 4,000 us a query.
     assert (cpu.name, cpu.us.n) == ("more threads than CPUs", 4)
     assert cpu.us.estimate == pytest.approx(1600.0)
-    assert cpu.sentence.startswith("1600.0 [1600.0, 1600.0] of 4000.0 us a query are spent runnable")
+    assert cpu.sentence.startswith("1600.0 [1600.0, 1600.0] of 4000.0 us a query are run-queue wait")
     assert "4 threads are working" in cpu.sentence
     assert locks.name == "locks"
     assert locks.us.estimate == pytest.approx(800.0)

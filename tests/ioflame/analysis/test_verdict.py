@@ -197,7 +197,7 @@ def test_a_twin_that_differs_bars_the_verdict() -> None:
 
     sessions = [session(i) for i in range(6)]
     found = compare(sessions, "A", "B", VerdictRule(0.02), COSTS, twin="A'")
-    assert found.decisions["qps"].verdict == "not comparable (the twin of A differs from it by 3.9 %)"
+    assert found.decisions["qps"].verdict == "not comparable (A differs from itself (A/A control) by 3.9 %)"
     assert found.twin["qps"].outcome is Outcome.IMPROVED
     assert decided(sessions, delta=0.1, twin="A'").verdict == "same within 10 %"
     assert decided(sessions[:1], twin="A'").outcome is Outcome.UNDECIDED

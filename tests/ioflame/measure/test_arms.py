@@ -101,12 +101,12 @@ def test_a_block_is_disturbed_by_counters_that_see_no_query() -> None:
 
     cached = window("plain", 2.0, queries=1, storage_read_bytes=100 * mib)
     assert seen(quiet, cached) == ""
-    assert seen(quiet, foreign) == "foreign reads 30 % in window 2 (A)"
+    assert seen(quiet, foreign) == "others' reads 30 % in window 2 (A)"
     assert seen(writes) == "writes 10 MiB/s in window 1 (A)"
     assert seen(stolen).startswith("steal ")
     # What a workload that writes does itself disturbs nobody.
     assert seen(writes, bounds=bounds_of(writes=True)) == ""
-    assert seen(foreign, bounds=bounds_of(writes=True)).startswith("foreign reads ")
+    assert seen(foreign, bounds=bounds_of(writes=True)).startswith("others' reads ")
     assert seen(writes, bounds=bounds_of(writes=False)) == "writes 10 MiB/s in window 1 (A)"
 
 

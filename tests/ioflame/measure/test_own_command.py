@@ -194,7 +194,7 @@ def test_what_ends_before_it_was_expected_to_leaves_the_rest_out(tmp_path: Path)
     target, plan = Ending(tmp_path), WindowPlan(DEFAULT, 60.0)
     left = run_windows(target, DEFAULT, iter(lambda: plan.next(math.inf), None))
     assert target.windows == ["plain", "perf"] and left == ["iolat", "offcpu"]
-    missing = ["the plain window after the perf window", "the iolat window", "the offcpu window"]
+    missing = ["the baseline window after the perf window", "the iolat window", "the offcpu window"]
     assert target.run.record.missing == missing
     assert run_windows(Ending(tmp_path), DEFAULT, []) == list(DEFAULT)
 

@@ -65,7 +65,7 @@ def test_what_observers_left_is_read_and_what_cannot_be_is_a_note(older: Run, tm
 
 def test_each_observer_of_a_run_has_its_text_and_its_checks(older: Run) -> None:
     found = {}
-    for name, start in (("iolat", "IO latency of"), ("ladder", "Latency ladder"), ("runqlat", "Run queue")):
+    for name, start in (("iolat", "IO latency of"), ("ladder", "Latency ladder"), ("runqlat", "Run-queue waits")):
         instrument = INSTRUMENTS[name]
         assert instrument.analyse is not None
         assert instrument.parts[name].text(older).startswith(start)
