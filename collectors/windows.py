@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from collectors.counters import Snapshot, delta
 from ground.results.record import Window
-from ground.results.titles import title_of
 from ground.system.observer import Observer, attached
 from ground.text.progress import Reporter
+from ground.text.titles import title_of
 
 SLICE_NS = 1_000_000_000
 

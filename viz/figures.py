@@ -10,7 +10,7 @@ from ground.results.categories import Categories
 from ground.results.interval import Interval
 from ground.results.metrics import METRICS
 from ground.results.record import ObserverCost, RunRecord
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 
 # Figures that are shown of each run, with their forms; and those of them that are read first.
 HEADLINE = tuple((name, one.form_with_unit) for name, one in METRICS.items() if one.headline)

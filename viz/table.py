@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
 from ground.results.histogram import Histogram
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from ground.text.tsv import Row
 from ground.text.units import format_bytes
 from viz.columns import bar, microseconds

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
 from ground.errors import IoflameError
-from ground.results.titles import title_of
 from ground.text.progress import Reporter
+from ground.text.titles import title_of
 
 # A program that is attaching, or writes what it saw, uses some CPU all the time; one that has used none for so long
 # hangs, and is ended. A disk that takes longer for one write would have ruined the window as well.

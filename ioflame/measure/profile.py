@@ -23,13 +23,13 @@ from ground.results.profile import FoldStats
 from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
 from ground.results.roles import READER, WRITER, roles_of_threads
 from ground.results.run import Run
-from ground.results.titles import title_of
 from ground.settings import Setting
 from ground.system.limits import limited_memory
 from ground.system.observer import QUIET_SECONDS, Observer
 from ground.system.page_cache import drop_files, drop_page_cache, keep_files
 from ground.system.process import Children, captures
 from ground.text.progress import Reporter
+from ground.text.titles import title_of
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import ObserverContext
 from ioflame.measure.call_graphs import TRIAL_SECONDS, choose_call_graph

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from collectors.windows import Windows
 from ground.errors import IoflameError
-from ground.results.titles import title_of
 from ground.system.observer import Observer
 from ground.text.progress import Reporter
+from ground.text.titles import title_of
 from ioflame.measure.windows import PLAIN
 
 # Reports by second tell what was finished at their lines alone: no turn is shorter.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ground.results.run import Run
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from ioflame.instruments import INSTRUMENTS
 
 PLAIN = "plain"

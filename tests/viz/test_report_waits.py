@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ground.results.histogram import Histogram
 from ground.results.ladder import PLACES, STAGES, Ladder, LadderDevice
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from tests.tails import tail
 from tests.viz import observers
 from tests.viz.markup import rows_of

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.results.tail import Tail, WorstRequest
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from tests.tails import SECOND, START, tail
 from tests.viz.markup import rows_of
 from viz.export.chrome_trace import chrome_trace

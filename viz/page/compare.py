@@ -15,9 +15,9 @@ from markupsafe import Markup
 from ground.results.comparison import Comparison
 from ground.results.frame_differences import FrameDifferences
 from ground.results.metrics import COMPARED, DECIDING, window_metrics
-from ground.results.titles import title_of
 from ground.results.verdicts import Verdicts
 from ground.system.host import describe_host
+from ground.text.titles import title_of
 from viz.page.counted import every_operation
 from viz.page.document import page
 from viz.page.frames import frames_compared

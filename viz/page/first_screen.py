@@ -18,8 +18,8 @@ from ground.results.metrics import carried
 from ground.results.off_cpu import WallClock
 from ground.results.record import RunRecord
 from ground.results.states import STATES
-from ground.results.titles import title_of
 from ground.system.host import describe_host
+from ground.text.titles import title_of
 from viz.figures import engine_words, other_words, watching_words, where_it_goes
 from viz.page.rendering import render
 from viz.page.run_view import RunView

@@ -8,7 +8,7 @@ from functools import partial
 from markupsafe import Markup
 
 from ground.results.ladder import PLACES, STAGES, Ladder
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from viz.figures import CannotBeError, beside_base
 from viz.flame.palette import hue_class
 from viz.page.latency_plots import histograms

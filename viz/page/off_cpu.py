@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from ground.results.off_cpu import OffCpu, RunQueue
 from ground.results.states import STATES
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from viz.page.latency_plots import histograms
 from viz.page.rendering import absent, plot_figure, section_markup
 from viz.svg.histogram import Named

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from ground.results.frame_differences import FrameDifferences
 from ground.results.tail import KINDS, Tail, TailRow
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from viz.figures import CannotBeError
 from viz.page.frames import frames_graph
 from viz.page.rendering import plot_figure, render, section_markup

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ground.results.jobs import RunJobs
 from ground.results.record import Window
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from viz.page.jobs import job_lanes, tree_panels
 from viz.page.rendering import absent, plot_figure, render, table
 from viz.svg.timeline import Point, TimePanel, TimeSeries, panels, points_of, second_of, time_plot

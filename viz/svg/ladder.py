@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ground.results.ladder import STAGES, Ladder, Rung
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from viz.svg.axes import linear_axis, us
 from viz.svg.elements import element, label, path, plot
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from ground.results.off_cpu import Thread
 from ground.results.states import STATES
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from viz.flame.palette import hue_class
 from viz.svg.axes import duration
 from viz.svg.elements import element, label, plot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ground.results.differences import AccountChange, BudgetRow, Decision
-from ground.results.titles import title_of
 from ground.results.verdicts import ArmVerdict
+from ground.text.titles import title_of
 from viz.figures import account_digits
 from viz.table import ABOUT, WORDS, Column, Table, fixed
 

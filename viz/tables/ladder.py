@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ground.results.ladder import CLASSES, PLACES, REST, STAGES, Ladder, QueryParts, Rung, queries_of
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from ground.text.tsv import Row
 from viz.table import (
     ABOUT,

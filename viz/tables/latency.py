@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ground.results.histogram import Histogram
 from ground.results.io_latency import IoLatency
 from ground.results.ladder import STAGES, Ladder
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from viz.table import ABOUT, TITLE, WORDS, Block, Column, Section, Table, fixed
 from viz.tables.ladder import inside_ns
 

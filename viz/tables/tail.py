@@ -18,7 +18,7 @@ from ground.results.tail import (
     TailRow,
     WorstQuery,
 )
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from ground.text.tsv import Row
 from viz.table import ABOUT, PERCENT, TITLE, WORDS, Block, Column, Form, Records, Section, Table, fixed, tsv_only
 

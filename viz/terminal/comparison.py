@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from ground.results.comparison import Comparison
 from ground.results.differences import PlanRow, Variances, percent
 from ground.results.metrics import DECIDING
-from ground.results.titles import title_of
 from ground.results.verdicts import ComparedRuns, Verdicts
+from ground.text.titles import title_of
 from ground.text.units import format_seconds
 from viz.columns import folded
 from viz.table import Block

@@ -9,9 +9,9 @@ from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict, render_checks
 from ground.results.findings import Finding
 from ground.results.record import RunRecord
-from ground.results.titles import title_of
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
+from ground.text.titles import title_of
 from viz.columns import folded
 from viz.figures import (
     FIRST,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ground.results.checks import Check, Verdict
 from ground.results.metrics import metrics_of, window_metrics
 from ground.results.record import RunRecord, Window
-from ground.results.titles import title_of
+from ground.text.titles import title_of
 from ioflame.analysis.rounds import by_round
 
 _FOREIGN_READS = 0.05

@@ -17,9 +17,9 @@ from collectors.perf import copied_bytes
 from ground.errors import IoflameError
 from ground.results.comparison import Block, BlockWindow, ComparisonRun, Plan, Process, Session
 from ground.results.run import Run
-from ground.results.titles import title_of
 from ground.system.process import Children
 from ground.text.progress import Reporter
+from ground.text.titles import title_of
 from ioflame.analysis.compare.order import SessionOrder
 from ioflame.measure.compare.arm_process import ArmProcess, padding
 from ioflame.measure.compare.relinked import Relinked

@@ -21,12 +21,12 @@ from ground.results.command_run import CommandRun
 from ground.results.interval import Interval
 from ground.results.record import Unobserved
 from ground.results.run import Run
-from ground.results.titles import title_of
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child, Children
 from ground.system.target import Target
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter
+from ground.text.titles import title_of
 from ioflame.measure.attach.benchmarks import Benchmark, command_of, phases_of
 from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
 from ioflame.measure.attach.session import (
