@@ -29,6 +29,11 @@ class KnownCounts:
             self.moments.append(moment_ns)
             self.values.append(value)
 
+    def forget(self, before_ns: int) -> None:
+        """What nobody asks for any more: moments are known from the last one before it on."""
+        old = max(bisect.bisect_right(self.moments, before_ns) - 1, 0)
+        del self.moments[:old], self.values[:old]
+
     def at(self, moment_ns: int) -> float | None:
         """Queries finished at a moment, between two known ones linearly by the time in which the client was not
         stopped; None outside of them."""

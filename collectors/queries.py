@@ -26,6 +26,7 @@ class QueryReport:
         self.path = path
         self._parse = parse
         self._lines = 0
+        self._seen = (0, 0)  # when it was written to, and its size, at the last look
         self._rates: list[int] = []
         self.known = KnownCounts()  # at the lines that were seen written; the header's is the first
         self._started: int | None = None
@@ -34,6 +35,10 @@ class QueryReport:
     def poll(self) -> None:
         """Takes in what was written since the last call."""
         try:
+            seen = self.path.stat()
+            if (seen.st_mtime_ns, seen.st_size) == self._seen:
+                return
+            self._seen = (seen.st_mtime_ns, seen.st_size)
             written, text = self._read()
         except FileNotFoundError:
             return

@@ -82,7 +82,7 @@ class Setting(Enum):
     ENGINE = (
         Option(f"{_WORKLOAD} count", "NAME", "which engine: rocksdb, leveldb, lmdb", "rocksdb"),
         Option("list", "NAME", "which engine", "rocksdb", variable=False),
-        Option("attach run", "NAME", "whose rules: {services}", shown="what its files tell", variable=False),
+        Option("attach top run", "NAME", "whose rules: {services}", shown="what its files tell", variable=False),
     )
     DB_BENCH = Option(
         f"{_WORKLOAD} count", "PATH", "any build of the client: db_bench, or ours", shown="the one on PATH"
@@ -147,13 +147,14 @@ class Setting(Enum):
                shown="--duration of db_bench, else 60", variable=False),
     )  # fmt: skip
     EVENT = Option(
-        f"{_WORKLOAD} attach run", "NAME", "perf event, or a group: '{cycles,instructions}'", "auto", kind="event",
+        f"{_WORKLOAD} attach top run", "NAME", "perf event, or a group: '{cycles,instructions}'", "auto", kind="event",
         shown="auto: cycles, else cpu-clock",
     )  # fmt: skip
     FREQ = (
         Option(f"{_WORKLOAD} run", "HZ", "samples a second and CPU", "999", kind="whole", least=1, most=20_000),
         Option("attach", "HZ", "samples a second and CPU", kind="whole", least=1, most=20_000,
                shown="49 of a service, 999 of a benchmark"),
+        Option("top", "HZ", "samples a second and CPU", "99", kind="whole", least=1, most=20_000, variable=False),
     )  # fmt: skip
     CALLGRAPH = (
         Option(_WORKLOAD, "MODE", "how stacks are recorded: auto, fp or dwarf", "auto", kind="choice",
@@ -246,26 +247,27 @@ class Setting(Enum):
     ARRIVALS = Option("sweep", "NAME", "how queries come: poisson, at random, or fixed", "poisson", kind="choice",
                       choices=("poisson", "fixed"))  # fmt: skip
     STORE = Option(f"{_WORKLOAD} run", "DIR", "add what was measured to the store in DIR (`ioflame store --help`)")
-    OUT = Option(f"{_WORKLOAD} attach run count pmp", "DIR", "where run directories go", "runs", kind="path")
+    OUT = Option(f"{_WORKLOAD} attach top run count pmp", "DIR", "where run directories go", "runs", kind="path")
 
     # Of these the Makefile knows nothing.
     QUIET = Option(f"{_WORKLOAD} attach run analyse count pmp", "", "no progress, only results and warnings",
                    flags=("-q", "--quiet"), variable=False)  # fmt: skip
-    VERBOSE = Option("profile attach run analyse", "", "print the whole summary, not one screen of it",
+    VERBOSE = Option("profile attach top run analyse", "", "print the whole summary, not one screen of it",
                      flags=("-v", "--verbose"), variable=False)  # fmt: skip
     ALLOW_HOST_CHANGES = Option(
         _WORKLOAD, "", "with buffered reads: drop the page cache before the workload starts (as root)", variable=False
     )
-    RULES = Option("attach run", "FILE", "categories of your own, instead", kind="path", variable=False)
+    RULES = Option("attach top run", "FILE", "categories of your own, instead", kind="path", variable=False)
     COUNT = (
         Option("compare", "", "count instructions of what the workload does as well, beside the times"),
-        Option("attach run", "CMD", "a command that prints how many queries were finished, one growing number",
+        Option("attach top run", "CMD", "a command that prints how many queries were finished, one growing number",
                variable=False),
     )  # fmt: skip
-    COUNT_SYMBOL = Option("attach run", "FUNCTION", "the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl",
+    COUNT_SYMBOL = Option("attach top run", "FUNCTION",
+                          "the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl",
                           variable=False)  # fmt: skip
-    DEVICE = Option("attach run", "DIR", "a directory on its device", kind="path", shown="where most open files are",
-                    variable=False)  # fmt: skip
+    DEVICE = Option("attach top run", "DIR", "a directory on its device", kind="path",
+                    shown="where most open files are", variable=False)  # fmt: skip
     MEMORY = Option("store history", "SIZE", "at most, the rest on disk in TMPDIR", kind="size", least=1 << 28,
                     most=1 << 50, shown="the host's", variable=False)  # fmt: skip
 

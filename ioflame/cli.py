@@ -48,12 +48,12 @@ _COMMAND = "COMMAND"
 
 # What the commands are for; a new one is listed here, and is in the module of its name in `ioflame.commands`.
 _GROUPS = {
-    "measure": ("profile", "run", "attach", "agent", "experiment", "ebpf", "pmp"),
+    "measure": ("profile", "run", "attach", "top", "agent", "experiment", "ebpf", "pmp"),
     "look": ("runs", "show", "flamegraph", "analyse", "pack", "rules"),
     "compare": ("compare", "count", "sweep", "bisect", "report", "store", "history"),
     "set up": ("doctor", "list", "explain", "rocksdb"),
 }
-_MODULES = {"list": "catalogue", "explain": "catalogue"}
+_MODULES = {"list": "catalogue", "explain": "catalogue", "top": "attach"}
 
 
 class _Commands:

@@ -275,15 +275,18 @@ class Ioflame:
         self._mark = f"IOFLAME_TEST={uuid.uuid4().hex}"
         self._python = python
 
-    def start(self, *arguments: str | Path, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str | Path, prefix: tuple[str, ...] = (), terminal: int | None = None
+    ) -> subprocess.Popen[str]:
+        """terminal: its side of one, on which all three streams are then"""
         name, _, value = self._mark.partition("=")
         return subprocess.Popen(
             [*prefix, self._python, "-m", "ioflame.cli", *map(str, arguments)],
             cwd=ROOT,
             env={**os.environ, name: value},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL if terminal is None else terminal,
+            stdout=subprocess.PIPE if terminal is None else terminal,
+            stderr=subprocess.PIPE if terminal is None else terminal,
             text=True,
         )
 

@@ -151,6 +151,11 @@ class Target:
         """Numbers of those that have ended and that other processes have got since."""
         return [pid for pid, process in self._held.items() if not process.alive and _runs(pid)]
 
+    def forget_ended(self) -> None:
+        """Of a target that runs: who has ended is held no longer."""
+        if self.alive:
+            self._held = {pid: process for pid, process in self._held.items() if process.alive}
+
     def check_readable(self) -> None:
         """HostError where the counters of the first may not be read: it is another user's."""
         first = next(iter(self._held.values()))

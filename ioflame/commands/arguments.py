@@ -53,7 +53,7 @@ def _reader(setting: Setting, command: str) -> Callable[[str], Any]:
         text = text or form.default
         if not text:
             return None
-        with worded_for(FrontEnd.ATTACH if command in ("attach", "run") else None):
+        with worded_for(FrontEnd.ATTACH if command in ("attach", "top", "run") else None):
             return _READERS[form.kind](text) if form.kind in _READERS else value_of(setting, form, text)
 
     return read

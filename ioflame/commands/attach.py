@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +22,13 @@ from ground.text.progress import Reporter
 from ground.text.ranges import number
 from ground.text.units import parse_percent, parse_time
 from ioflame.commands.arguments import Commands, add_options
-from ioflame.commands.outcome import measured, print_outcome
+from ioflame.commands.outcome import measured, print_outcome, shown_command
 from ioflame.instruments import INSTRUMENTS, by_default
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY, Benchmark, running_benchmark
 from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
-from ioflame.measure.attach.job import AttachOptions, new_record, resolve
+from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
 from ioflame.measure.attach.redact import forget_abandoned
-from ioflame.measure.attach.session import LEAST_SECONDS, WHOLE, Part, attach
+from ioflame.measure.attach.session import LEAST_SECONDS, WHOLE, Part, analyse_attached, attach
 from workloads.registry import service_named, service_names
 
 _EXAMPLES = """examples:
@@ -43,6 +44,9 @@ WHAT THE SERVICE NOTICES
   programs count at requests of the device and at context switches. What our processes took of CPU is printed beside
   what the service took; --budget 0.5% ends windows before they take more.
 """
+
+_ABOUT_TOP = """Turns of 2 s without end, one with nothing attached and one with perf: us per query by category, QPS,
+waiting for a CPU, IO by file and level, and what watching costs. q ends it and leaves the last two minutes as a run."""
 
 # Samples a second and CPU of a service, which has others to serve.
 _FREQUENCY = 49
@@ -61,11 +65,7 @@ def add_parser(commands: Commands) -> None:
         description=_EXAMPLES + "\n" + (__doc__ or ""),
     )
     add = parser.add_argument
-    several = "the process, with its children; several for several"
-    add("pid", type=process_number, nargs="*", action="extend", default=[], metavar="PID", help=several)
-    add("-p", "--pid", type=process_number, action="append", default=[], metavar="PID", help="the same")
-    add("--cgroup", metavar="NAME", help="a control group: its path, or a unit of systemd: tikv.service")
-    add("--container", metavar="ID", help="a container of any runtime, by its id")
+    _add_target(parser, "attach")
     add(
         "--every",
         metavar="TIME",
@@ -73,7 +73,29 @@ def add_parser(commands: Commands) -> None:
     )
     add("--for", dest="lasting", metavar="TIME", help="with --every: total length of all windows, instead of --seconds")
     add("--keep", default="7d", metavar="TIME", help="with --every: for how long runs are kept (default: 7d)")
-    add_options(parser, "attach")
+    add("--budget", metavar="PERCENT", help="CPU that we may use, of the target's: 0.5%%")
+    add(
+        "--per",
+        metavar="TIME",
+        help="period over which --budget is accounted (default: --seconds; with --every: its TIME)",
+    )
+    add("--redact", action="store_true", help="hashes for all names but the engine's, the kernel's and the C library's")
+    parser.set_defaults(run=run)
+    live = commands.add_parser("top", help="the same on one screen that is redrawn, until q", description=_ABOUT_TOP)
+    _add_target(live, "top")
+    live.set_defaults(run=run_top, duration=0.0, collect=None, callgraph="fp", tail=False, redact=False)
+    live.set_defaults(budget=None, per=None)
+
+
+def _add_target(parser: argparse.ArgumentParser, command: str) -> None:
+    """What is watched, and what counts its queries."""
+    add = parser.add_argument
+    several = "the process, with its children; several for several"
+    add("pid", type=process_number, nargs="*", action="extend", default=[], metavar="PID", help=several)
+    add("-p", "--pid", type=process_number, action="append", default=[], metavar="PID", help="the same")
+    add("--cgroup", metavar="NAME", help="a control group: its path, or a unit of systemd: tikv.service")
+    add("--container", metavar="ID", help="a container of any runtime, by its id")
+    add_options(parser, command)
     add(
         "--count-of",
         nargs=2,
@@ -84,14 +106,6 @@ def add_parser(commands: Commands) -> None:
     )
     add("--count-prometheus", nargs=2, metavar=("URL", "METRIC"), help="the same by an endpoint of Prometheus' format")
     add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
-    add("--budget", metavar="PERCENT", help="CPU that we may use, of the target's: 0.5%%")
-    add(
-        "--per",
-        metavar="TIME",
-        help="period over which --budget is accounted (default: --seconds; with --every: its TIME)",
-    )
-    add("--redact", action="store_true", help="hashes for all names but the engine's, the kernel's and the C library's")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -112,20 +126,57 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
             return EXIT_OK
         for directory in forget_abandoned(options.out):
             reporter.warn(f"{directory}: killed before its names were hashed (--redact); what held any is removed")
-        target = Target(options.pids, options.group)
-        bench = running_benchmark(target.processes) if options.group is None else None
-        part = WHOLE
-        if bench is not None:
-            options, part = _of_benchmark(options, bench, arguments, reporter)
-        job = resolve(options, target, reporter)
-        record = new_record(job)
-        if bench is not None and not options.redact:
-            bench.describe(record, options.counts)
-        made = Run.create(options.out, record)
+        job, part, begin = _resolved(options, arguments, reporter)
+        made = begin()
         attached = partial(attach, job, made, reporter, unlimited, part)
         if not measured(attached, made, reporter, "nothing of ours is left in the target"):
             return EXIT_INTERRUPTED
     return print_outcome(made, arguments.verbose)
+
+
+def run_top(arguments: argparse.Namespace) -> int:
+    """Exit codes as `run` has them, and 130 where it was interrupted: by Ctrl-C, too."""
+    from ioflame.measure.attach.top import OBSERVERS, PART_SECONDS, LiveScreen, Top  # with rich: 50 ms of CPU
+
+    live = LiveScreen()
+    with worded_for(FrontEnd.ATTACH), interruptible(), Children() as counting:
+        with limited_cpus(_CPUS) as unlimited:
+            options = replace(_options(arguments, counting), collect=OBSERVERS, seconds=PART_SECONDS)
+            job, part, begin = _resolved(options, arguments, Reporter(keep=False))
+            top = Top(job, part, begin, unlimited, live)
+            try:
+                with live.shown():
+                    top.watch()
+            except KeyboardInterrupt:
+                found = shown_command("analyse", top.left()) if top.runs else "nothing was recorded"
+                Reporter().warn(
+                    f"interrupted; nothing of ours is left in the target. To fold what was recorded: {found}"
+                )
+                return EXIT_INTERRUPTED
+            left, reporter = top.left(), Reporter()
+        analyse_attached(left, reporter)
+        left.point_latest()
+    return print_outcome(left, arguments.verbose)
+
+
+def _resolved(
+    options: AttachOptions, arguments: argparse.Namespace, reporter: Reporter
+) -> tuple[AttachJob, Part, Callable[[], Run]]:
+    """What is watched, the part of its life, and what makes a new run of it."""
+    target = Target(options.pids, options.group)
+    bench = running_benchmark(target.processes) if options.group is None else None
+    part = WHOLE
+    if bench is not None:
+        options, part = _of_benchmark(options, bench, arguments, reporter)
+    job = resolve(options, target, reporter)
+
+    def begin() -> Run:
+        record = new_record(job)
+        if bench is not None and not options.redact:
+            bench.describe(record, options.counts)
+        return Run.create(options.out, record)
+
+    return job, part, begin
 
 
 def _of_benchmark(

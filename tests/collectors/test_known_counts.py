@@ -103,3 +103,14 @@ def test_no_window_is_shorter_than_a_report_or_ends_between_two(
 
 def _clock(client: Bursts) -> dict[str, Callable[..., float | None]]:
     return {"monotonic": client.monotonic, "monotonic_ns": client.monotonic_ns, "sleep": client.sleep}
+
+
+def test_what_is_forgotten_changes_nothing_of_later_moments() -> None:
+    known, whole = KnownCounts(), KnownCounts()
+    for second in range(20):
+        for counts in (known, whole):
+            counts.add(second * SECOND, second**2 * 10.0)
+    known.forget(10 * SECOND + SECOND // 2)
+    moments = [10 * SECOND + SECOND // 2, 12 * SECOND, 19 * SECOND]
+    assert [known.at(moment) for moment in moments] == [whole.at(moment) for moment in moments]
+    assert known.at(9 * SECOND) is None and len(known.moments) == len(known.values) == 10

@@ -120,18 +120,20 @@ class AttachSession:
         if self.job.redaction is None:
             self.run.save_windows(self.windows.windows(), self.windows.series())
 
-    def watch_in_turns(self, rounds: Rounds, fits: Callable[[float], bool] = lambda _: True) -> list[str]:
+    def watch_in_turns(
+        self, rounds: Rounds, fits: Callable[[float], bool] = lambda _: True, *, jobs_whole: bool = True
+    ) -> list[str]:
         """Those that can take turns do, in so many rounds; returns the others, which want windows of their own.
 
         Where the target writes perf is one of these: the CPU of a flush or a compaction is known where it is whole in a
         window.
-        fits: whether there is time for a round of so many seconds
+        fits: whether there is time for a round of so many seconds; jobs_whole: whether that CPU is to be known
         """
         names = self.job.options.collect
         turns = Turns(self._failed, self.reporter, lambda: self.windows.ended, self._accounted)
         if not self.reporter.quiet and self.job.redaction is None:
             turns.first["perf"] = self._look
-        alone = ["perf"] if "perf" in names and self._jobs_run() else []
+        alone = ["perf"] if jobs_whole and "perf" in names and self._jobs_run() else []
         try:
             for name in (name for name in names if name not in alone):
                 context = self._context(name, rounds.number * rounds.of(name))
@@ -253,10 +255,14 @@ def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "", pa
             database = job.database_of(job.target.running)
         if database is not None and job.redaction is None:
             note_jobs(run, files_reader(job.engine), database, began, lambda: bool(job.target.running))
-        # What follows may take its time: the service goes first.
-        os.nice(10)
-        write_pages(run, analyse(run, reporter), reporter)
+        analyse_attached(run, reporter)
     run.point_latest()
+
+
+def analyse_attached(run: Run, reporter: Reporter) -> None:
+    """Of a target that runs: it goes first."""
+    os.nice(10)
+    write_pages(run, analyse(run, reporter), reporter)
 
 
 def recorded_share(collect: Sequence[str]) -> float:
@@ -307,18 +313,20 @@ def attached_session(
     part: Part = WHOLE,
     unlimited: str = "",
     besides: tuple[int, ...] = (),
+    used_before: float = 0.0,
 ) -> Iterator[AttachSession]:
     """Within, windows are measured; then their record is written, whatever ended them.
 
     unlimited: why our processes are in no control group that bounds their CPU; "" where they are
     besides:   children of ours that are not ours to count: a command of the user's
+    used_before: seconds of our CPU that belong to sessions before
     """
     record = run.record
     assert record.target is not None
     write_whole(run.path(Files.RULES), rules_text(job.rules).encode())
 
     def used() -> float:
-        return own_cpu_seconds(besides)
+        return own_cpu_seconds(besides) - used_before
 
     with recorded(run, Children()) as children:
         probe = TargetProbe(job.target, job.device, job.group_of)
