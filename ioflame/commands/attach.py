@@ -46,7 +46,7 @@ WHAT THE SERVICE NOTICES
 """
 
 _ABOUT_TOP = """Turns of 2 s without end, one with nothing attached and one with perf: us per query by category, QPS,
-waiting for a CPU, IO by file and level, and what watching costs. q ends it and leaves the last two minutes as a run."""
+run-queue wait, IO by file and level, and what watching costs. q ends it and leaves the last two minutes as a run."""
 
 # Samples a second and CPU of a service, which has others to serve.
 _FREQUENCY = 49

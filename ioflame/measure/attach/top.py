@@ -42,7 +42,7 @@ from ioflame.measure.turns import Rounds
 from ioflame.measure.windows import PLAIN
 from ioflame.stages.rules import rules_of
 from viz.columns import cut
-from viz.figures import cost_cells, figure_text, where_it_goes
+from viz.figures import FIRST, cost_cells, figure_text, where_it_goes
 from viz.table import Table
 from viz.tables.categories import categories_table
 from viz.terminal.table import table_text
@@ -58,7 +58,6 @@ _WINDOWS = 600
 _REMEMBERED_NS = 60 * 10**9
 # Folding may take so much of the time.
 _FOLDING = 1 / 50
-_FIGURES = ("qps", "cpuPer", "cores", "iops", "io.lat", "readsPerQuery")
 # Lines that are no row of a table.
 _LINES = 17
 
@@ -154,7 +153,8 @@ class Top:
             self._io = _io_of(run)
             session.watch_in_turns(Rounds(_ROUNDS, _TURN), lambda _: self._look(session), jobs_whole=False)
             going = not session.windows.ended
-        self._recent += _without_threads(run.record)
+        # Some targets have many threads, of which nothing is shown.
+        self._recent += [replace(one, counters=replace(one.counters, groups={})) for one in run.record.windows]
         if self.live.pressed and run.record.target is not None:
             run.record.target.notes = [note for note in run.record.target.notes if note != part.ended]  # it has not
             run.save()
@@ -220,11 +220,6 @@ class Top:
         return "\n".join(cut(line, width) for line in lines[:height])
 
 
-def _without_threads(record: RunRecord) -> list[Window]:
-    """Some targets have many, and of theirs nothing is shown."""
-    return [replace(one, counters=replace(one.counters, groups={})) for one in record.windows]
-
-
 def _io_of(run: Run) -> str | Table[Any]:
     """The requests of the part's own window by file and level; or why they are not known."""
     one = INSTRUMENTS["requests"]
@@ -242,7 +237,7 @@ def _facts(record: RunRecord) -> str:
     """Of the baseline turns."""
     plain = [one for one in record.windows if one.kind == PLAIN]
     seconds, queries = sum(one.seconds for one in plain), sum(one.counters.queries or 0 for one in plain)
-    told = [f"{METRICS[name].title}: {figure_text(record, name)}" for name in _FIGURES if name in record.metrics]
+    told = [f"{METRICS[name].title}: {figure_text(record, name)}" for name in FIRST if name in record.metrics]
     waited = sum(one.counters.runqueue_wait_ns for one in plain)
     per = f"{waited / 1e3 / queries:.2f} us/query" if queries else f"{waited / 1e6 / seconds:.2f} ms a second"
-    return f"{'; '.join(told)}; waiting for a CPU: {per}; of {seconds:.0f} s of baseline turns, n={len(plain)}"
+    return f"{'; '.join(told)}; run-queue wait: {per}; of {seconds:.0f} s of baseline turns, n={len(plain)}"
