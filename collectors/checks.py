@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from collectors.counters import device_of, host_gained, host_times
+from collectors.counters import device_of
 from collectors.perf import Plan, perf_version
 from ground.errors import HostError
 from ground.results.checks import Check, Verdict
@@ -18,7 +17,6 @@ from ground.settings import Setting
 from ground.system.elf import build_id, debug_file, sections
 
 _CPU = Path("/sys/devices/system/cpu")
-_STEAL_WARN = 0.01
 _FIRST_SYMBOLS = 100
 _LIBC = re.compile(r"\s(/\S*/(?:libc\.so\.6|libc-[\d.]+\.so|ld-musl-\S+))$", re.MULTILINE)
 # A full table of symbols, or a packed one (Fedora, RHEL).
@@ -78,7 +76,7 @@ def _kptr_check() -> Check:
 
 
 def host_checks() -> Iterator[Check]:
-    """CPU governor, boost, SMT and steal: what makes two runs on this host differ."""
+    """CPU governor and boost: what makes two runs on this host differ."""
     yield _setting("CPU governor", _CPU / "cpu0/cpufreq/scaling_governor", "performance", "frequency follows the load")
     boost = _read(_CPU / "cpufreq/boost")
     no_turbo = _read(_CPU / "intel_pstate/no_turbo")
@@ -91,7 +89,6 @@ def host_checks() -> Iterator[Check]:
         yield Check("CPU boost", Verdict.WARN, "on", "clock speed depends on heat and on the other cores", mend)
     else:
         yield Check("CPU boost", Verdict.OK, "off")
-    yield _steal_check()
 
 
 def queue_checks(directory: Path) -> Iterator[Check]:
@@ -132,18 +129,6 @@ def _setting(name: str, path: Path, wanted: str, otherwise: str) -> Check:
     if value == wanted:
         return Check(name, Verdict.OK, value)
     return Check(name, Verdict.WARN, value, otherwise, f"sudo cpupower frequency-set -g {wanted}")
-
-
-def _steal_check() -> Check:
-    before = host_times()
-    time.sleep(0.3)
-    gained = host_gained(before, host_times())
-    share = gained.steal / gained.ticks if gained.ticks else 0.0
-    if share <= _STEAL_WARN:
-        return Check("steal", Verdict.OK, f"{share:.1%} of the last 0.3 s")
-    return Check(
-        "steal", Verdict.WARN, f"{share:.1%} of the last 0.3 s", "other machines on this host take CPU: figures vary"
-    )
 
 
 def own_libc() -> str:

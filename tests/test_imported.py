@@ -34,7 +34,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.measure.compare.trees": _DATABASE,
     "ioflame.measure.experiment.conduct": _CELLS,
     "ioflame.measure.experiment.plan": _CELLS,
-    "ioflame.measure.host_checks": _STARTS,
     "ioflame.measure.profile": _DATABASE,
     "ioflame.present.cell_builds": _CELLS,
     "ioflame.present.cell_seconds": _CELLS,

@@ -56,19 +56,43 @@ def _short(label: str) -> str:
     return re.split("[:;,]", label)[0]
 
 
-def watching_words(costs: Sequence[ObserverCost]) -> str:
-    """What watching did to QPS: a figure only where its interval leaves none."""
-    seen = [cost for cost in costs if not cost.qps_ratio.low <= 1 <= cost.qps_ratio.high]
+def watching_words(record: RunRecord) -> str:
+    """What watching did to QPS: a figure only where its interval excludes none, and no host that changed by itself;
+    "" where nothing watched."""
+    costs, host = record.costs, record.host_change
+    if not costs:
+        return ""
+    if host is not None and host.qps_ratio.leaves_one:
+        own = abs(host.qps_ratio.estimate - 1)
+        most = all(abs(cost.qps_ratio.estimate - 1) <= own for cost in costs)
+        return (
+            f"QPS while watched: this host changed {'more than any observer' if most else 'by itself'}: "
+            f"{host_change_words(host)}; what observers cost is not known"
+        )
+    seen = [cost for cost in costs if cost.qps_ratio.leaves_one]
     none = ", ".join(title_of(cost.kind) for cost in costs if cost not in seen)
     some = ", ".join(f"{kind} {qps} ({ends})" for kind, qps, ends in map(cost_cells, seen))
     return "QPS while watched: " + "; ".join(filter(None, [some, f"no measurable effect: {none}" if none else ""]))
 
 
+def host_change_words(host: ObserverCost) -> str:
+    """Of QPS, or of CPU per query where that alone did."""
+    ratio, what = (
+        (host.qps_ratio, "QPS") if host.qps_ratio.leaves_one else (host.cpu_ratio or host.qps_ratio, "CPU per query")
+    )
+    estimate, ends = _percents(ratio)
+    return f"with nothing attached {what} differed by {estimate} ({ends})"
+
+
 def cost_cells(cost: ObserverCost) -> list[str]:
     """The observer, its effect on QPS, and the interval."""
-    ratio = cost.qps_ratio
-    percent = [f"{100 * (value - 1):+.1f}%" for value in (ratio.estimate, ratio.low, ratio.high)]
-    return [title_of(cost.kind), percent[0], f"{percent[1]} to {percent[2]}"]
+    return [title_of(cost.kind), *_percents(cost.qps_ratio)]
+
+
+def _percents(ratio: Interval) -> tuple[str, str]:
+    """The change, and both ends of its interval."""
+    estimate, low, high = (f"{100 * (value - 1):+.1f}%" for value in (ratio.estimate, ratio.low, ratio.high))
+    return estimate, f"{low} to {high}"
 
 
 def figure_text(record: RunRecord, name: str) -> str:

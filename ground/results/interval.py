@@ -21,5 +21,10 @@ class Interval(Ends):
         """Of the interval of a difference: True where one is seen. That two intervals overlap says nothing of it."""
         return self.low > 0 or self.high < 0
 
+    @property
+    def leaves_one(self) -> bool:
+        """The same of a ratio."""
+        return self.low > 1 or self.high < 1
+
     def times(self, factor: float) -> Interval:
         return Interval(factor * self.estimate, factor * self.low, factor * self.high, self.n)

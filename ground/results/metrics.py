@@ -298,14 +298,12 @@ class Carried(NamedTuple):
     """rate: its queries a second, of theirs; None where that is not known
 
     factor: from a time in the window to that of the plain ones; 1 where it is not carried over
+    is_disturbed: the workload ran slower in it, and neither chance nor a host that changed by itself may be why
     """
 
     rate: float | None
     factor: float
-
-    @property
-    def is_disturbed(self) -> bool:
-        return self.rate is not None and self.rate < _UNDISTURBED
+    is_disturbed: bool = False
 
     @property
     def words(self) -> str:
@@ -323,4 +321,7 @@ def carried(record: RunRecord, kind: str) -> Carried:
     if not plain or not seen or (record.target is not None and record.target.count_sampled):
         return Carried(None, 1.0)
     rate = seen / plain
-    return Carried(rate, rate if rate >= _UNDISTURBED else 1.0)
+    cost, host = next((one for one in record.costs if one.kind == kind), None), record.host_change
+    by_itself = (cost is not None and not cost.qps_ratio.leaves_one) or (host is not None and host.qps_ratio.leaves_one)
+    disturbed = rate < _UNDISTURBED and not by_itself
+    return Carried(rate, 1.0 if disturbed else rate, disturbed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ground.results.checks import Check
 from ground.results.database_facts import DatabaseFacts
+from ground.results.host_load import HostLoad
 from ground.results.interval import Interval
 from ground.results.ranges import Amount, Count, Drift, Stated, Windowed
 
@@ -342,6 +343,8 @@ class RunRecord:
     writes:          what the engine states of its writes (`compacted_gb`, `stall_seconds`), where the workload writes
     target:          what was attached to; None where the workload was ours
     report_start_ns: CLOCK_MONOTONIC at which the engine began its report by second; None in older runs
+    host_change:     what nothing attached "cost", by the turns of `null` or every second plain one; None of few
+    host_load:       what others did in a second before the first window; None in older runs
     """
 
     schema: int
@@ -362,6 +365,7 @@ class RunRecord:
     windows: list[Window] = field(default_factory=list)
     unobserved: list[Unobserved] = field(default_factory=list)
     costs: list[ObserverCost] = field(default_factory=list)
+    host_change: ObserverCost | None = None
     roles: dict[str, list[Count]] = field(default_factory=dict)
     writes: dict[str, Stated] = field(default_factory=dict)
     target: Target | None = None
@@ -370,6 +374,7 @@ class RunRecord:
     metrics: dict[str, Stated] = field(default_factory=dict)
     intervals: dict[str, Interval] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
+    host_load: HostLoad | None = None
     missing: list[str] = field(default_factory=list)
 
     @property

@@ -4,11 +4,14 @@ A rule is data (`findings.toml`, and an engine's own). Its figure is us per quer
 share of the weight that its frames have in each round (in each second of a single window), times the CPU per query of
 the plain windows; of a stage of the ladder, its mean over the queries that were followed, +- 1.96 standard errors; of a
 wait, the share of the working threads' time that is in its states, by bootstrap over the threads, times their time per
-query; of the CPU of roles, their share of all CPU in each round; of stalls, their share of each window. Nothing is said
-where the interval does not lie above what the rule calls worth saying.
+query; of the CPU of roles, their share of all CPU in each round; of stalls, their share of each window. A part of what
+is known to its interval only, rx.lat or the time per query, is known no better. Nothing is said where the interval does
+not lie above what the rule calls worth saying.
 
 What an observer saw in a window of its own is carried over to the latency of the plain windows where the workload ran
-at 90 % of their rate; where it did not, the sentence says so, and comes after all that are undisturbed.
+at 90 % of their rate, or slower by what chance or the host may explain; where it did not, the sentence says so, and
+comes after all that are undisturbed. So does CPU of which little is left without what may be stolen time; nothing is
+said where all of it may be.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
 from ioflame.analysis.categories import cpu_profiled, part_interval, part_of
 from ioflame.analysis.checks.stolen_time import stolen_of
+from ioflame.analysis.others import others_in
 from ioflame.analysis.rounds import ProfiledRounds, by_round, interval_of
 
 MOST = 7
@@ -72,6 +76,7 @@ class FindingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     states: list[str] = msgspec.field(default_factory=list)
     places: list[str] = msgspec.field(default_factory=list)
     instead_of: list[str] = msgspec.field(default_factory=list)
+    others: Literal["", "cpu", "reads"] = ""
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,7 @@ def findings(
     stacks = list(profile.each_stack()) if profile is not None else []
     stolen = stolen_of(record)
     rounds = ProfiledRounds.of(record, profile.slices) if profile is not None else None
+    others = others_in(record, [window for window in record.windows if window.kind == "plain"])
     ladder_ran, waits_ran = (carried(record, kind) for kind in ("ladder", "offcpu"))
     found: list[tuple[bool, Finding]] = []
     replaced: set[str] = set()
@@ -121,16 +127,18 @@ def findings(
             case "stage" if ladder is not None:
                 one, disturbed = _of_stage(rule, ladder, ladder_ran, record), ladder_ran.is_disturbed
             case "wait" if waits is not None:
-                one, disturbed = _of_wait(rule, waits, waits_ran), waits_ran.is_disturbed
+                one, disturbed = _of_wait(rule, waits, waits_ran, record), waits_ran.is_disturbed
             case "role":
                 one = _of_roles(rule, record, series)
             case "held_back":
                 one = _of_stalls(rule, record)
             case "leaf" | "within" if profile is not None and cpu is not None:
-                one = _of_stacks(rule, profile, _frames_of(rule, stacks), cpu, stolen, rounds)
+                one, disturbed = _of_stacks(rule, profile, _frames_of(rule, stacks), cpu, stolen, rounds)
             case "category" if profile is not None and cpu is not None and rule.view in profile.views:
-                one = _of_stacks(rule, profile, _categories_of(rule, profile), cpu, stolen, rounds)
+                one, disturbed = _of_stacks(rule, profile, _categories_of(rule, profile), cpu, stolen, rounds)
         if one is not None:
+            if theirs := others.prolonging(rule.others):
+                one = replace(one, sentence=f"{one.sentence} Meanwhile {theirs}.", do=f"a quiet host first; {one.do}")
             found.append((disturbed, one))
             replaced.update(rule.instead_of)
     kept = [(disturbed, one) for disturbed, one in found if one.name not in replaced]
@@ -162,11 +170,14 @@ def _of_stacks(
     cpu_us: float,
     stolen: int,
     rounds: ProfiledRounds | None,
-) -> Finding | None:
-    """of_stack: what of the rule each stack has, "" for nothing."""
+) -> tuple[Finding | None, bool]:
+    """None where all of it may be stolen time. Whether, without what may be, it is too little to be told.
+
+    of_stack: what of the rule each stack has, "" for nothing
+    """
     columns = profile.slices
     if columns is None:
-        return None
+        return None, False
     by_name: Counter[str] = Counter()
     samples = 0
     for name, weight, counted in zip(of_stack, profile.stacks.weight, profile.stacks.samples, strict=True):
@@ -176,14 +187,15 @@ def _of_stacks(
     seconds = [[0, 0] for _ in range(max(columns.slice, default=-1) + 1)]
     for second, stack, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
         seconds[second][not of_stack[stack]] += weight
-    us = _us_of(seconds, cpu_us, rounds) if by_name else None
+    us = _us_of(seconds, cpu_us, rounds) if by_name and stolen < by_name.total() else None
     if us is None:
-        return None
-    remarks = ""
+        return None, False
+    remarks, most = "", 0.0
     if stolen:
-        most = part_of(cpu_us, 100 * min(stolen, by_name.total()) / sum(profile.stacks.weight))
+        most = part_of(cpu_us, 100 * stolen / sum(profile.stacks.weight))
         remarks = f" Up to {most:.{1 if most >= 10 else 2}f} us of it may be stolen time (steal)."
-    return _finding(rule, replace(us, n=samples), cpu_us, "us of CPU", by_name.most_common(1)[0][0], remarks=remarks)
+    found = _finding(rule, replace(us, n=samples), cpu_us, "us of CPU", by_name.most_common(1)[0][0], remarks=remarks)
+    return found, us.low - most <= _enough(rule, cpu_us)
 
 
 def _us_of(seconds: Sequence[Sequence[int]], cpu_us: float, rounds: ProfiledRounds | None) -> Interval | None:
@@ -252,10 +264,21 @@ def _of_stage(rule: FindingRule, ladder: Ladder, ran: Carried, record: RunRecord
     error = 1.96 * math.sqrt(max(_mean_square_ns2(rung) * rung.count / n / 1e6 - mean**2, 0.0) / n)
     latency, cycle = record.metrics.get("rx.lat"), ladder.cycle_ns or ladder.query_ns
     factor, whole, unit = 1.0, ladder.query_ns / 1e3, "us a read call" if ladder.start == "syscall" else "us a query"
+    known = None
     if ran.rate is not None and not ran.is_disturbed and latency and ladder.start == "query":
         factor, whole, unit = latency * 1e3 / cycle, latency, "us a query (rx.lat)"
-    us = Interval(factor * mean, factor * (mean - error), factor * (mean + error), n)
+        known = record.intervals.get("rx.lat")
+    us = _as_known(Interval(factor * mean, factor * (mean - error), factor * (mean + error), n), known)
     return _finding(rule, us, whole, unit, "", remarks=_median(rung, factor) + ran.words)
+
+
+def _as_known(us: Interval, whole: Interval | None) -> Interval:
+    """A part of what is itself known to its interval only: of a host that changed from round to round by much."""
+    if whole is None or not whole.estimate:
+        return us
+    relative = (whole.high - whole.low) / 2 / whole.estimate
+    below, above = (math.hypot(end - us.estimate, relative * us.estimate) for end in (us.low, us.high))
+    return Interval(us.estimate, us.estimate - below, us.estimate + above, us.n)
 
 
 def _median(rung: Rung, factor: float) -> str:
@@ -267,7 +290,7 @@ def _median(rung: Rung, factor: float) -> str:
     return f" Few queries take most of it: p50 {p50} us, mean {mean}."
 
 
-def _of_wait(rule: FindingRule, waits: Waits, ran: Carried) -> Finding | None:
+def _of_wait(rule: FindingRule, waits: Waits, ran: Carried, record: RunRecord) -> Finding | None:
     """Of the threads that are not idle. The frame is the innermost of the heaviest stacks that is none of the rule's
     frames and not the kernel's: whose lock it is."""
     working = [thread for thread in waits.serving if not thread.is_idle]
@@ -284,7 +307,8 @@ def _of_wait(rule: FindingRule, waits: Waits, ran: Carried) -> Finding | None:
     frame = _waits_in(rule, waits, working)
     if rule.places and not _matcher(rule.places)(frame):
         return None
-    return _finding(rule, part_interval(whole, share, len(working)), whole, "us a query", frame, remarks=ran.words)
+    us = _as_known(part_interval(whole, share, len(working)), record.intervals.get("qps"))
+    return _finding(rule, us, whole, "us a query", frame, remarks=ran.words)
 
 
 def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str:
@@ -316,7 +340,7 @@ def _finding(
 ) -> Finding | None:
     """None where it may be less than what is worth saying. more: what of a rule's own else is to be said; remarks:
     behind its sentence"""
-    if us.low <= min(rule.least_us, ENOUGH * whole):
+    if us.low <= _enough(rule, whole):
         return None
     figures = [f"{value:.{1 if whole >= 10 else 2}f}" for value in (us.estimate, us.low, us.high, whole)]
     words = {
@@ -328,6 +352,11 @@ def _finding(
     }
     sentence = _filled(rule.sentence, words) + remarks
     return Finding(rule.name, sentence, us, frame, _filled(rule.do, words), rule.source, rule.see)
+
+
+def _enough(rule: FindingRule, whole: float) -> float:
+    """us of it that are worth saying."""
+    return min(rule.least_us, ENOUGH * whole)
 
 
 def _filled(text: str, words: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ground.results.interval import Interval
@@ -96,7 +96,9 @@ class ProfiledRounds:
 
     def share(self, own: Sequence[int], every: Sequence[int]) -> Interval | None:
         """Of some stacks in all weight, percent. own, every: the weight of each slice"""
-        return interval_of([_weights(one, own, every) for one in self.slices], lambda sums: 100 * _part(sums))
+        found = interval_of([_weights(one, own, every) for one in self.slices], lambda sums: 100 * _part(sums))
+        # Of few rounds Student's t reaches beyond what a share can be.
+        return found and Interval(found.estimate, max(found.low, 0.0), min(found.high, 100.0), found.n)
 
     def us(self, own: Sequence[int], every: Sequence[int], whole_us: float) -> Interval | None:
         """Of a query, of the `whole_us` that all stacks are: what varies of their share and of the CPU of a query.
@@ -136,6 +138,17 @@ def observer_costs(windows: Sequence[Window]) -> list[ObserverCost]:
         if qps is not None:
             found.append(ObserverCost(kind, qps, cpu))
     return found
+
+
+def host_change(windows: Sequence[Window]) -> ObserverCost | None:
+    """The same of nothing attached: of `null`, or of every second plain turn, as if it were an observer's. None where
+    there are too few."""
+    cost = next((cost for cost in observer_costs(windows) if cost.kind == "null"), None)
+    if cost is not None:
+        return cost
+    plain = [window for window in windows if window.kind == "plain" and window.round]
+    taken = [replace(window, kind="null") if place % 2 else window for place, window in enumerate(plain)]
+    return next(iter(observer_costs(taken)), None) if len(plain) > 2 * FEWEST else None
 
 
 def _of_turns(pairs: Mapping[int, Sums], metric: str) -> Interval | None:

@@ -11,12 +11,16 @@ import contextlib
 import shlex
 import shutil
 import sys
+from pathlib import Path
 
+from collectors.counters import device_of
 from collectors.counts import QueryCount, command_count
+from collectors.host_load import host_load
 from collectors.perf import plan_recording
 from folding.stackfold import stackfold_binary
-from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, RefusedError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, HostError, IoflameError, RefusedError
 from ground.results.command_run import CommandRun
+from ground.results.host_load import HostLoad
 from ground.results.run import check_writable
 from ground.results.run_list import list_runs
 from ground.settings import FrontEnd, worded_for
@@ -29,6 +33,7 @@ from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code, print_outcome, shown_command
 from ioflame.instruments import by_default
 from ioflame.measure.attach.job import AttachOptions, count_refused
+from ioflame.measure.host_checks import tell_busy
 from ioflame.measure.own_command.command_line import StartedCommand, added_words, checked_command
 from ioflame.measure.own_command.runner import CommandOptions, CommandRunner
 from ioflame.present.rules_check import own_rules
@@ -36,6 +41,7 @@ from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from viz.terminal.runs import render_runs
 from viz.terminal.summary import lost_lines
+from workloads.checks import existing
 from workloads.registry import service_named
 
 _EXAMPLES = """examples:
@@ -105,7 +111,7 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
             reporter.line(f"{command.program} itself is watched; --server PID watches {client.server} instead")
         options = CommandOptions(
             command, added, report, arguments.duration, arguments.warm_up, arguments.whole, count, attach, lines,
-            arguments.server,
+            arguments.server, host_load=_look_at_host(command, attach.device, reporter),
         )  # fmt: skip
         watched = CommandRunner(options, home, plan, reporter)
         try:
@@ -123,6 +129,17 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     assert watched.code is not None
     own = watched.code if watched.code >= 0 else 128 - watched.code
     return own or code
+
+
+def _look_at_host(command: StartedCommand, asked: Path | None, reporter: Reporter) -> HostLoad:
+    """What others do before the command is started; of a device where one was asked for, or its database is known."""
+    place, device = asked or (command.bench.database if command.bench is not None else None), None
+    if place is not None:
+        with contextlib.suppress(HostError, OSError):
+            device = device_of(existing(place))
+    load = host_load(device)
+    tell_busy(load, reporter)
+    return load
 
 
 def _check_server(pid: int | None, command: StartedCommand) -> None:

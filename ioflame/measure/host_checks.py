@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.checks import host_checks, libc_names_check, own_libc, perf_checks, queue_checks
+from collectors.counters import device_of
+from collectors.host_load import host_load
 from collectors.perf import Plan, plan_recording
 from ebpf.checks import ebpf_checks
 from ground.errors import HostError
 from ground.results.checks import Check, Verdict
+from ground.results.host_load import HostLoad
+from ground.text.progress import Reporter
 from ioflame.measure.builds import build_of
 from ioflame.measure.options import ProfileOptions
 from workloads.build import EngineBuild
@@ -42,10 +47,20 @@ def doctor_checks(options: ProfileOptions) -> list[Check]:
     except HostError as error:
         checks.append(Check("perf", Verdict.BLOCKED, error.what, error.means, error.mend))
     checks.append(libc_names_check(own_libc()))
-    checks += _place_checks(options.db_dir or Path("db").absolute())
+    db_dir = options.db_dir or Path("db").absolute()
+    checks += _place_checks(db_dir)
+    with contextlib.suppress(HostError, OSError):
+        checks.append(host_load(device_of(existing(db_dir))).check())
     try:
         checks += build_checks(engine, build_of(engine, options))
     except HostError as error:
         checks.append(Check(engine.about.client, Verdict.BLOCKED, error.what, error.means, error.mend))
     checks += client_checks(engine_named(name) for name in engine_names())
     return checks
+
+
+def tell_busy(load: HostLoad, reporter: Reporter) -> None:
+    """Of a busy host one line, of a quiet one none."""
+    check = load.check()
+    if check.verdict is Verdict.WARN:
+        reporter.warn(f"busy host: {check.value}; {check.means} -> {check.mend}")

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collectors.counters import device_of
+from collectors.host_load import host_load
 from collectors.perf import Plan, perf_version, plan_recording
 from collectors.schedule import REPORT_LAG_SECONDS
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
 from ground.results.database_facts import DatabaseFacts
+from ground.results.host_load import HostLoad
 from ground.results.record import SCHEMA, Expectation, RunRecord
 from ground.results.run import Run, check_writable
 from ground.settings import Setting
@@ -31,7 +33,7 @@ from ioflame import __version__
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import ObserverContext
 from ioflame.measure.builds import build_of, readable_by_all
-from ioflame.measure.host_checks import profile_checks
+from ioflame.measure.host_checks import profile_checks, tell_busy
 from ioflame.measure.options import ProfileOptions
 from ioflame.measure.turns import Rounds
 from workloads.artifact import artifact_facts
@@ -187,9 +189,13 @@ class Planned:
 
 @dataclass(frozen=True)
 class Job(Planned):
-    """A workload to be measured: nothing of it has been started yet. plan: how perf records it"""
+    """A workload to be measured: nothing of it has been started yet.
+
+    plan: how perf records it; host_load: what others did meanwhile, None where that was not looked at
+    """
 
     plan: Plan
+    host_load: HostLoad | None
 
 
 def planned(
@@ -225,12 +231,13 @@ def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engi
 def on_this_host(what: Planned, reporter: Reporter) -> Job:
     """HostError where it cannot be measured here."""
     options = what.options
-    with reporter.stage("check the host", 3):
+    with reporter.stage("check the host", 4):
         if options.memory_limit is not None:
             with limited_memory(options.memory_limit):
                 pass
         plan = plan_recording(options.event, options.frequency, options.callgraph)
         checks = profile_checks(plan, what.engine, what.build, what.db_dir)
+        load = host_load(device_of(existing(what.db_dir)))
     reporter.line("host:\n" + render_checks(checks, terminal_width(sys.stderr)))
     for note in what.sizing.notes:
         reporter.warn(note)
@@ -239,7 +246,8 @@ def on_this_host(what: Planned, reporter: Reporter) -> Job:
         raise HostError(
             "; ".join(f"{check.name}: {check.value}" for check in blocked), means=blocked[0].means, mend=blocked[0].mend
         )
-    return Job(**vars(what), plan=plan)
+    tell_busy(load, reporter)
+    return Job(**vars(what), plan=plan, host_load=load)
 
 
 def place(
@@ -329,6 +337,7 @@ def new_record(job: Job) -> RunRecord:
             **artifact_facts(job.build),
         },
         missing=["windows: none was measured yet"],
+        host_load=job.host_load,
     )
 
 

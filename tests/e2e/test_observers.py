@@ -130,7 +130,7 @@ def test_the_wall_clock_by_category_is_all_that_was_seen_on_and_off_the_cpu(run:
 def test_each_observer_has_its_cost_and_so_has_none_at_all(run: Run) -> None:
     assert sorted(cost.kind for cost in run.record.costs) == sorted(ALL)
     # A screen that is full leaves this line out (tests/viz/test_screen.py); the table of the summary stays.
-    assert all(name in watching_words(run.record.costs) for name in ALL)
+    assert all(name in watching_words(run.record) for name in ALL)
     summary = run.path(Files.SUMMARY).read_text()
     table = summary[summary.index("Observers:") :]
     for name in ALL:

@@ -51,7 +51,7 @@ from viz.page.trust import trust, verdict
 from viz.page.what_ran import what_ran
 from viz.svg.histogram import Named
 from viz.svg.static import Key, draw_head
-from viz.table import Table
+from viz.table import Table, tsv_tables
 from viz.tables.latency import every_latency
 from viz.tables.off_cpu import wall_clock_section
 from viz.tables.operations import operations_section
@@ -244,6 +244,13 @@ def test_windows_have_what_observers_cost_and_why_others_did_not_watch() -> None
     assert rows_of(more, "Not observed")[1] == ["iolat", "no <BTF>", "make setup"]
     costs[0].cpu_ratio = Interval(1.02, 1.01, 1.03, 12)
     assert rows_of(section_markup(windows_section(made)), title)[1][3:5] == ["+2.0 %", "+1.0 % to +3.0 %"]
+    # Of a host that changed by itself the row says why there is no figure; programs get what was measured.
+    made = replace(made, host_change=ObserverCost("null", Interval(1.3, 1.1, 1.5, 9)))
+    (row,) = rows_of(section_markup(windows_section(made)), title)[1:]
+    assert row[:3] == ["perf", "-", "-"] and row[3] == "+2.0 %"
+    assert row[-1] == "not known: the host changed"
+    assert "with nothing attached QPS differed by +30.0% (+10.0% to +50.0%)" in section_markup(windows_section(made))
+    assert tsv_tables(windows_section(made))["costs"][0]["qps_ratio"] == 0.97
 
 
 def test_turns_of_a_kind_are_one_row() -> None:

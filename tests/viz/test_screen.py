@@ -139,8 +139,8 @@ def test_a_bar_is_as_wide_as_its_parts_and_says_them_to_a_screen_reader() -> Non
 
 
 # ---- in the terminal -------------------------------------------------------------------------------------------------
-def shown(costs: list[ObserverCost], checks: list[Check]) -> str:
-    made, owner = record(costs=costs, checks=checks), view().owner
+def shown(costs: list[ObserverCost], checks: list[Check], host: ObserverCost | None = None) -> str:
+    made, owner = record(costs=costs, checks=checks, host_change=host), view().owner
     return render_screen(made, owner, FOUND, "Latency\n  row", 100)
 
 
@@ -159,6 +159,18 @@ def test_findings_come_first_and_a_cost_has_a_figure_only_where_its_interval_lea
     line = next(line for line in shown(costs, []).splitlines() if line.startswith("QPS while watched"))
     assert line == "QPS while watched: perf -3.0% (-5.0% to -1.0%); no measurable effect: pmp, empty"
     assert "QPS while watched" not in shown([], [])
+    assert line in shown(costs, [], costs[-1]), "the interval of nothing attached holds nothing"
+
+
+def test_of_a_host_that_changed_by_itself_no_cost_is_told() -> None:
+    costs = [ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12)), ObserverCost("pmp", Interval(0.8, 0.7, 0.9, 12))]
+    for estimate, words in ((1.3, "more than any observer"), (1.1, "by itself")):
+        host = ObserverCost("null", Interval(estimate, 1.05, 1.4, 9))
+        line = shown([*costs, host], [], host).partition("QPS while watched")[2].partition("\n\n")[0]
+        assert "".join(line.split()) == "".join(
+            f": this host changed {words}: with nothing attached QPS differed by {100 * estimate - 100:+.1f}% "
+            "(+5.0% to +40.0%); what observers cost is not known".split()
+        )
 
 
 def test_checks_that_are_ok_are_a_number_and_the_others_a_line_each() -> None:

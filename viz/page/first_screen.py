@@ -61,7 +61,7 @@ def first_screen(view: RunView, index: int, hues: Sequence[int], places: Mapping
         "first_screen.html", verdict=verdict(view, f"trust-{index}"), findings=view.findings[:_FOUND], places=places,
         more=len(view.findings) - _FOUND, found=f"found-{index}", tiles=tiles(record),
         facts=[fact for fact in facts if fact], bars=[(bar, stacked_bar(bar.parts), _rows(bar)) for bar in bars],
-        watching=watching_words(record.costs) if record.costs else "", name=view.name,
+        watching=watching_words(record), name=view.name,
     )  # fmt: skip
 
 

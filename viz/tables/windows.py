@@ -10,7 +10,7 @@ from ground.results.interval import Interval
 from ground.results.metrics import LEGEND, METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of, window_metrics
 from ground.results.record import ObserverCost, RunRecord, Unobserved, Window
 from ground.text.tsv import Row
-from viz.figures import HEADLINE, figure_text
+from viz.figures import HEADLINE, figure_text, host_change_words
 from viz.table import ABOUT, COUNT, TITLE, WORDS, Column, Form, Records, Section, Table, fixed, tsv_only
 from viz.tables.roles import roles_section
 
@@ -73,8 +73,9 @@ def windows_section(record: RunRecord) -> Section:
     return [
         Records("windows", [_record(record, window) for window in record.windows]),
         Table("", f"Windows ({counted})", columns, rows, more=more),
-        Table("costs", "Observers: with them against beside them, with nothing attached", _COSTS, record.costs,
-              legend="95 %: by how its n turns differ, or of one window n pairs of baseline windows."),
+        Table("costs", "Observers: with them against beside them, with nothing attached", _costs(record), record.costs,
+              legend="95 %: by how its n turns differ, or of one window n pairs of baseline windows."
+              f"{_host_words(record)}"),
         Table("unobserved", "Not observed", _UNOBSERVED, record.unobserved),
         *roles_section(record),
     ]  # fmt: skip
@@ -96,18 +97,51 @@ def _cpu(value: Callable[[Interval], float]) -> Callable[[ObserverCost], float |
     return lambda cost: value(cost.cpu_ratio) if cost.cpu_ratio is not None else None
 
 
-_COSTS = [
-    Column[ObserverCost]("window", "observer", TITLE, lambda cost: cost.kind),
-    Column("qps_ratio", "QPS", _PERCENT, lambda cost: cost.qps_ratio.estimate),
-    tsv_only("qps_ratio_low", lambda cost: cost.qps_ratio.low),
-    tsv_only("qps_ratio_high", lambda cost: cost.qps_ratio.high),
-    Column("", "95 %", fixed(1), lambda cost: _percents(cost.qps_ratio)),
-    Column("cpu_ratio", "CPU per query", _PERCENT, _cpu(lambda ratio: ratio.estimate), measured=True),
-    tsv_only("cpu_ratio_low", _cpu(lambda ratio: ratio.low)),
-    tsv_only("cpu_ratio_high", _cpu(lambda ratio: ratio.high)),
-    Column("", "95 %", fixed(1), lambda cost: _percents(cost.cpu_ratio), measured=True),
-    Column("n", "n", COUNT, lambda cost: cost.qps_ratio.n),
-]
+def _host_words(record: RunRecord) -> str:
+    """Why no cost is known, behind the legend; "" where they are."""
+    host = record.host_change
+    return f" The host changed by itself: {host_change_words(host)}." if host is not None and _changed(host) else ""
+
+
+def _changed(host: ObserverCost) -> bool:
+    return host.qps_ratio.leaves_one or (host.cpu_ratio is not None and host.cpu_ratio.leaves_one)
+
+
+def _costs(record: RunRecord) -> list[Column[ObserverCost]]:
+    """People see no cost of an observer where the host changed by itself, but why there is none."""
+    host = record.host_change
+
+    def is_other(cost: ObserverCost) -> bool:
+        return host is not None and cost.kind != host.kind
+
+    def qps(cost: ObserverCost) -> Interval | None:
+        return None if is_other(cost) and host is not None and host.qps_ratio.leaves_one else cost.qps_ratio
+
+    def cpu(cost: ObserverCost) -> Interval | None:
+        changed = host is not None and host.cpu_ratio is not None and host.cpu_ratio.leaves_one
+        return None if is_other(cost) and changed else cost.cpu_ratio
+
+    def why(cost: ObserverCost) -> str | None:
+        return "not known: the host changed" if is_other(cost) and host is not None and _changed(host) else None
+
+    def estimate(ratio: Interval | None) -> float | None:
+        return None if ratio is None else ratio.estimate
+
+    return [
+        Column[ObserverCost]("window", "observer", TITLE, lambda cost: cost.kind),
+        tsv_only("qps_ratio", lambda cost: cost.qps_ratio.estimate),
+        Column("", "QPS", _PERCENT, lambda cost: estimate(qps(cost))),
+        tsv_only("qps_ratio_low", lambda cost: cost.qps_ratio.low),
+        tsv_only("qps_ratio_high", lambda cost: cost.qps_ratio.high),
+        Column("", "95 %", fixed(1), lambda cost: _percents(qps(cost))),
+        tsv_only("cpu_ratio", lambda cost: estimate(cost.cpu_ratio)),
+        Column("", "CPU per query", _PERCENT, lambda cost: estimate(cpu(cost)), measured=True),
+        tsv_only("cpu_ratio_low", _cpu(lambda ratio: ratio.low)),
+        tsv_only("cpu_ratio_high", _cpu(lambda ratio: ratio.high)),
+        Column("", "95 %", fixed(1), lambda cost: _percents(cpu(cost)), measured=True),
+        Column("n", "n", COUNT, lambda cost: cost.qps_ratio.n),
+        Column("", "why", ABOUT, why, measured=True),
+    ]
 
 
 _UNOBSERVED = [

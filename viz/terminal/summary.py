@@ -87,7 +87,7 @@ def render_screen(
         tables.append(_owner_table(record, categories, width))
     if layers:
         tables.append("\n".join(layers.splitlines()[:_LAYERS]))
-    sentences = [jobs, watching_words(record.costs) if record.costs else ""]
+    sentences = [jobs, watching_words(record)]
     costs = ["\n".join(fold_line(one, width, 2) for one in sentences if one)] if any(sentences) else []
     text = ""
     every = len(findings)

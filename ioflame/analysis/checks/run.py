@@ -4,6 +4,7 @@ reach the device."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ground.results.checks import Check, Verdict
 from ground.results.record import RunRecord
@@ -73,6 +74,10 @@ def run_checks(record: RunRecord, background: Mapping[str, int], unread: str = "
 
     unread: why perf report could not read the recording
     """
+    if record.host_load is not None:
+        before = record.host_load.check()
+        # Where it lasted the windows warn of it.
+        yield replace(before, verdict=Verdict.OK if before.verdict is Verdict.OK else Verdict.NOTE)
     if record.profile is not None:
         yield from profile_checks(record.profile, record.host.get("nominal_ghz", ""), background, unread)
     for lost in record.unobserved:

@@ -8,11 +8,9 @@ from ground.results.checks import Check, Verdict
 from ground.results.metrics import metrics_of, window_metrics
 from ground.results.record import RunRecord, Window
 from ground.text.titles import title_of
+from ioflame.analysis.others import others_in
 from ioflame.analysis.rounds import by_round
 
-_FOREIGN_READS = 0.05
-# Bytes a query: a twentieth of a block of 8 KiB. What a workload that answers from memory reads is less.
-_FOREIGN_BYTES = 400
 _DRIFT = 0.10
 _STEAL_PCT = 2.0
 _OBSERVER = 0.10
@@ -32,7 +30,7 @@ def window_checks(record: RunRecord) -> Iterator[Check]:
     plain = [w for w in record.windows if w.kind == "plain"]
     if not plain:
         return
-    yield _foreign_check(plain)
+    yield from _others_checks(record, plain)
     # One rate for all windows says nothing of one against another.
     sampled = record.target is not None and record.target.count_sampled
     if not sampled:
@@ -45,20 +43,25 @@ def window_checks(record: RunRecord) -> Iterator[Check]:
         yield Check("steal", Verdict.WARN, f"{steal:.1f}% of a CPU", "other machines on this host took CPU time")
 
 
-def _foreign_check(plain: list[Window]) -> Check:
-    """Reads of others, as a share and by query: where the workload reads next to nothing, any others are most of it."""
-    own = sum(w.counters.process_read_bytes for w in plain)
-    every = sum(w.counters.storage_read_bytes for w in plain)
-    queries = sum(w.counters.queries or 0 for w in plain)
-    foreign = max(every - own, 0)
-    few = foreign <= _FOREIGN_READS * every or (queries > 0 and foreign / queries <= _FOREIGN_BYTES)
-    return Check(
+def _others_checks(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
+    """Reads of others, and their CPU; beside a service there are always some."""
+    others = others_in(record, plain)
+    per_query = f", {others.bytes_per_query:,.0f} bytes a query" if any(w.counters.queries for w in plain) else ""
+    yield Check(
         "others' reads",
-        Verdict.OK if few else Verdict.WARN,
-        f"{foreign / every if every else 0:.1%} of the bytes read from the device"
-        + (f", {foreign / queries:,.0f} bytes a query" if queries else ""),
-        "" if few else "IOPS and reqsz count them too",
+        Verdict.WARN if others.read_much else Verdict.OK,
+        f"{others.read_share:.1%} of the bytes read from the device{per_query}",
+        "IOPS and reqsz count them too" if others.read_much else "",
     )
+    if others.cpus is None:
+        return
+    if others.are_busy:
+        beside = record.target is not None
+        means = "QPS, latency and waits are those of a shared host"
+        mend = "" if beside else "run it again on a quieter host"
+        yield Check("others' CPU", Verdict.NOTE if beside else Verdict.WARN, others.cpu_words, means, mend)
+    else:
+        yield Check("others' CPU", Verdict.OK, others.cpu_words)
 
 
 def _drift_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
@@ -138,6 +141,17 @@ def _observer_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
     if cost is None:
         rate = within["qps"] / beside["qps"] - 1
         yield Check("observer", Verdict.OK, f"with perf attached QPS {rate:+.1%}, {cpu}: too few windows to say more")
+        return
+    host = record.host_change
+    if host is not None and host.qps_ratio.leaves_one:
+        own, n = host.qps_ratio, host.qps_ratio.n
+        yield Check(
+            "observer",
+            Verdict.NOTE,
+            f"what perf cost is not known: QPS of {n} turns with nothing attached differed by {own.estimate - 1:+.1%} "
+            f"[{own.low - 1:+.1%}, {own.high - 1:+.1%}]",
+            "this host changed by itself from turn to turn",
+        )
         return
     # A difference that is none is no observer's.
     far = abs(cost.estimate - 1) > _OBSERVER and (cost.low > 1 or cost.high < 1)

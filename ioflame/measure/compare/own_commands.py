@@ -122,8 +122,8 @@ def command_jobs(options: CompareOptions, reporter: Reporter) -> list[Job]:
         _check_flags(asked.name, bench, build)
         what = _planned(engine, asked.options, bench, build)
         # The host is checked once, for the base.
-        plan = jobs[0].plan if jobs else on_this_host(what, reporter).plan
-        jobs.append(CommandJob(**vars(what), plan=plan, bench=bench, line=asked.value))
+        first = jobs[0] if jobs else on_this_host(what, reporter)
+        jobs.append(CommandJob(**vars(what), plan=first.plan, host_load=first.host_load, bench=bench, line=asked.value))
     return jobs
 
 

@@ -246,7 +246,7 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
     sized = structs.replace(scale, num_keys=shape.num_keys, cache_size=cache, collect=collect, named=tuple(besides))
     return Job(
         options, engine, job.build_of(run.cell), sized, Sizing(shape, cache), database.directory,
-        configuration, job.recording,
+        configuration, job.recording, None,
     )  # fmt: skip
 
 

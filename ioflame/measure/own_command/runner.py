@@ -18,6 +18,7 @@ from collectors.report_phases import ReportedPhase, ReportPhases
 from collectors.rocksdb_clients import open_database
 from ground.errors import IoflameError
 from ground.results.command_run import CommandRun
+from ground.results.host_load import HostLoad
 from ground.results.interval import Interval
 from ground.results.record import Unobserved
 from ground.results.run import Run
@@ -29,14 +30,7 @@ from ground.text.progress import Reporter
 from ground.text.titles import title_of
 from ioflame.measure.attach.benchmarks import Benchmark, command_of, phases_of
 from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
-from ioflame.measure.attach.session import (
-    WHOLE,
-    AttachSession,
-    Part,
-    attached_session,
-    parts_of_seconds,
-    rounds_of,
-)
+from ioflame.measure.attach.session import WHOLE, AttachSession, Part, attached_session, parts_of_seconds, rounds_of
 from ioflame.measure.own_command.clients import BenchmarkPhase, Clients, PrintedLines, seconds_left
 from ioflame.measure.own_command.command_line import StartedCommand, command_line
 from ioflame.measure.windows import END_SECONDS, PLAIN, WindowPlan, run_windows, warm_up_seconds
@@ -61,6 +55,7 @@ class CommandOptions:
     lines:   of a client's output are read, which count its queries
     server:  a process that is watched in place of the command; None: the command itself
     log:     a file that gets what it prints; None: as our own streams do
+    host_load: what others did before it was started; None where that was not looked at
     attach:  what is common to all that is watched; its target, seconds and counts are not read
     """
 
@@ -75,6 +70,7 @@ class CommandOptions:
     lines: bool = False
     server: int | None = None
     log: Path | None = None
+    host_load: HostLoad | None = None
 
 
 class CommandRunner:
@@ -274,7 +270,7 @@ class CommandRunner:
         )
         job = self._resolved(attach, phase)
         record = new_record(job)
-        record.workload = file_name(phase.name)
+        record.workload, record.host_load = file_name(phase.name), options.host_load
         record.options = {"command": attach.asked, **{k: v for k, v in record.options.items() if k != "attach"}}
         if bench is not None:
             bench.describe(record, counts)

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from folding.stackfold import run_stackfold
+from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
 from ground.results.off_cpu import OffCpu, StackFacts, StateTotal, Thread
 from ground.results.profile import Folded, read_profile
-from ground.results.record import RoleCounters, RunRecord, Window
+from ground.results.record import HostTimes, RoleCounters, RunRecord, Window
 from ground.results.states import STATES
 from ground.settings import worded
 from ground.text.toml import tomllib
 from ioflame.analysis.findings import MOST, FindingRule, Waits, findings, read_rules
 from ioflame.stages.run import advice_of
 from tests.places import ROOT
-from tests.records import window
+from tests.records import profile_facts, window
 from tests.viz.runs import record
 from viz.terminal.summary import found
 from workloads.registry import engine_named, engine_names, rules_named, service_advice, service_names
@@ -148,6 +149,22 @@ def test_stalls_are_a_share_of_each_window_and_no_more_than_it(
     assert findings(RULES, run) == []
 
 
+def test_what_may_all_be_stolen_time_is_not_told_and_what_mostly_may_comes_last(run: RunRecord, tmp_path: Path) -> None:
+    """Of a second of weight copies are 0.3 and page faults 0.25; perf's window lost `stolen` of it."""
+    stacks = {SHOWN["copies"]: [30] * SECONDS, SHOWN["page faults"]: [25] * SECONDS, ENGINE: [45] * SECONDS}
+    profile, others = profile_of(tmp_path, stacks), [w for w in run.windows if w.kind != "perf"]
+    for stolen, names in ((0.0, ["copies", "page faults"]), (0.27, ["copies"]), (0.4, [])):
+        facts = profile_facts(weight=10**9, coverage=1.0)
+        windows = [*others, window("perf", 2.0, steal_ns=int(stolen * 1e9), cpu_ns=10**9)]
+        found = findings(RULES, replace(run, profile=facts, windows=windows), profile)
+        assert [one.name for one in found] == names
+        assert all(("may be stolen time" in one.sentence) == bool(stolen) for one in found)
+    waiting = ladder_of("runq", [3_000 + number % 20 for number in range(1000)])
+    windows = [*others, window("perf", 2.0, steal_ns=int(0.295e9), cpu_ns=10**9)]
+    found = findings(RULES, replace(run, profile=facts, windows=windows), profile, waiting)
+    assert [one.name for one in found] == ["wait for a CPU after the device", "copies"]
+
+
 def test_nothing_is_said_of_what_may_be_chance(run: RunRecord, tmp_path: Path) -> None:
     """One second of ten holds it all: 1 us on average, but the interval reaches down to none."""
     burst = profile_of(tmp_path, {SHOWN["mitigations"]: [20] + [0] * 9, ENGINE: [80] + [100] * 9})
@@ -215,6 +232,26 @@ def test_a_stage_is_carried_over_to_rx_lat_where_its_window_ran_as_the_plain_one
     assert slow.sentence.endswith(" That window was disturbed: it ran at 36 % of the baseline windows' rate.")
     (call,) = findings(RULES, of_rate(run, "ladder", 0.95), ladder=replace(traced, start="syscall"))
     assert " of 30.0 us a read call are " in call.sentence
+
+
+def test_what_others_prolonged_is_told_with_what_they_did(run: RunRecord) -> None:
+    traced = ladder_of("runq", [30_000] * 1000)
+    busy = [replace(w, counters=replace(w.counters, host=HostTimes(0, int(190 * w.seconds), 0, 0, 0, 0),
+                                        cpu_ns=int(0.3e9 * w.seconds))) for w in run.windows]  # fmt: skip
+    (found,) = findings(RULES, replace(run, windows=busy, host={"cpus": "2"}), ladder=traced)
+    assert found.sentence.endswith(" Meanwhile others used 1.6 of 2 CPUs.")
+    assert found.do.startswith("a quiet host first; ")
+    reading = [replace(w, counters=replace(w.counters, storage_read_bytes=10**10)) for w in run.windows]
+    (found,) = findings(RULES, replace(run, windows=reading), ladder=ladder_of("device", [30_000] * 1000))
+    assert re.search(r" Meanwhile others read \d+% of what the device read\.$", found.sentence)
+    (found,) = findings(RULES, run, ladder=traced)
+    assert "Meanwhile" not in found.sentence
+
+
+def test_a_part_is_known_no_better_than_its_whole(run: RunRecord) -> None:
+    run.metrics["rx.lat"], run.intervals["rx.lat"] = 100.0, Interval(100.0, 60.0, 140.0, 5)
+    (found,) = findings(RULES, of_rate(run, "ladder", 0.95), ladder=ladder_of("runq", [30_000] * 1000))
+    assert found.sentence.startswith("100.0 [60.0, 140.0] of 100.0 us a query (rx.lat)")
 
 
 def test_what_is_disturbed_comes_after_what_is_not(run: RunRecord, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ground.results.profile import Slices
 from ground.results.record import Window
 from ioflame.analysis.metric_intervals import intervals_of
-from ioflame.analysis.rounds import ProfiledRounds, interval_of, observer_costs, slices_by_turn
+from ioflame.analysis.rounds import ProfiledRounds, host_change, interval_of, observer_costs, slices_by_turn
 from tests.records import run_record, window
 
 Noise = Callable[[random.Random], Callable[[], float]]
@@ -43,6 +43,20 @@ def test_an_observer_is_held_against_the_plain_turns_beside_it_alone() -> None:
     for cost, ratio in zip(costs, (0.9, 1.0), strict=True):
         found = cost.qps_ratio
         assert found.estimate == pytest.approx(ratio) and found.high - found.low == pytest.approx(0, abs=1e-9)
+
+
+def test_how_a_host_changes_is_what_null_cost_or_every_second_plain_turn() -> None:
+    uneven = iter([100.0, 120.0] * 20)
+    made = in_turns(6, lambda kind, _: next(uneven) if kind == "plain" else 90.0, "perf")
+    found = host_change(made)
+    assert found is not None and (found.kind, found.qps_ratio.n) == ("null", 3)
+    assert found.qps_ratio.estimate == pytest.approx(1.2) and found.qps_ratio.leaves_one
+    with_null = in_turns(4, lambda kind, _: {"null": 101.0}.get(kind, 100.0), "perf", "null")
+    found = host_change(with_null)
+    assert found is not None and found == next(cost for cost in observer_costs(with_null) if cost.kind == "null")
+    # Six plain turns are two of which each has one on both sides.
+    assert host_change(in_turns(5, lambda *_: 100.0, "perf")) is None
+    assert host_change(run_of(*[("plain", 100.0, 0), ("perf", 90.0, 0)] * 8)) is None
 
 
 def test_turns_that_scatter_widen_the_interval_by_t() -> None:
@@ -83,9 +97,13 @@ def _share_of_nothings(noise: Noise, runs: int, *kinds: str) -> float:
         def queries(*_: object, rate: Callable[[], float] = rate) -> float:
             return 1000 * rate()
 
-        for cost in observer_costs(in_turns(6, queries, *kinds)):
+        made = in_turns(6, queries, *kinds)
+        costs = observer_costs(made)
+        if "null" not in kinds:
+            costs = [change for change in [host_change(made)] if change is not None]
+        for cost in costs:
             wrong += not cost.qps_ratio.low <= 1 <= cost.qps_ratio.high
-    return wrong / runs / len(kinds)
+    return wrong / runs / (len(kinds) if "null" in kinds else 1)
 
 
 def _independent(draw: random.Random) -> Callable[[], float]:
@@ -107,7 +125,7 @@ def _stalling(draw: random.Random) -> Callable[[], float]:
 
 
 @pytest.mark.by_hand
-@pytest.mark.parametrize("kinds", [["null"], ["null", "perf", "iolat"]])
+@pytest.mark.parametrize("kinds", [["null"], ["null", "perf", "iolat"], ["perf"], ["perf", "iolat", "pmp"]])
 @pytest.mark.parametrize("noise", [_independent, _drifting, _stalling])
 def test_nothing_is_called_an_effect_about_as_often_as_meant(noise: Noise, kinds: list[str]) -> None:
     assert _share_of_nothings(noise, 3000 // len(kinds), *kinds) < 0.07

@@ -7,10 +7,12 @@ import pytest
 from ground.results.categories import Category
 from ground.results.checks import Check, Verdict, worst
 from ground.results.database_facts import DatabaseFacts
+from ground.results.host_load import HostLoad
 from ground.results.interval import Interval
-from ground.results.record import Expectation, ObserverCost, ProfileFacts, RunRecord, Unobserved
+from ground.results.record import Expectation, HostTimes, ObserverCost, ProfileFacts, RunRecord, Target, Unobserved
 from ioflame.analysis.checks.run import run_checks
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
+from ioflame.analysis.others import others_in
 from tests.records import profile_facts, run_record, window
 from workloads.engines.rocksdb.engine import RocksDB
 
@@ -160,8 +162,31 @@ def test_reads_of_others_and_drift_are_seen() -> None:
     assert seen.value == "with perf attached QPS +20.0% [+10.0%, +30.0%], CPU per query 7.50 against 10.00 us"
     assert observer(ObserverCost("perf", Interval(1.2, 0.9, 1.5, 5))).verdict is Verdict.OK, "it may be none"
     assert "too few windows" in observer().value and observer().verdict is Verdict.OK
+    changed = ObserverCost("null", Interval(0.8, 0.7, 0.9, 5))
+    made = record(windows=halting, costs=[ObserverCost("perf", Interval(1.2, 1.1, 1.3, 5))], host_change=changed)
+    (check,) = (one for one in run_checks(made, {}) if one.name == "observer")
+    assert check.verdict is Verdict.NOTE and "-20.0% [-30.0%, -10.0%]" in check.value and "+20" not in check.value
     stolen = [window("plain", queries=1000, steal_ns=10**8)]
     assert verdict(record(windows=stolen), "steal") is Verdict.WARN
+
+
+def test_cpu_of_others_is_what_is_busy_beyond_the_workload() -> None:
+    def of_others(ticks: int, **more: object) -> Check | None:
+        host = HostTimes(0, ticks, 20, 0, 0, 0)
+        made = record(windows=[window("plain", cpu_ns=8 * 10**8, host=host)], host={"cpus": "2"}, **more)
+        return next((one for one in run_checks(made, {}) if one.name == "others' CPU"), None)
+
+    busy, quiet = of_others(170), of_others(70)
+    assert busy is not None and (busy.verdict, busy.value) == (Verdict.WARN, "others used 1.1 of 2 CPUs")
+    assert quiet is not None and (quiet.verdict, quiet.value) == (Verdict.OK, "others used 0.1 of 2 CPUs")
+    beside = of_others(170, target=Target("--pid 1", "x", [1], count="c"))
+    assert beside is not None and beside.verdict is Verdict.NOTE, "a service is not alone on its host"
+    assert not [one for one in run_checks(record(), {}) if one.name == "others' CPU"], "of older runs it is not known"
+    others = others_in(record(host={"cpus": "2"}), [window("plain", storage_read_bytes=100, process_read_bytes=60)])
+    assert (others.cpus, others.prolonging("cpu"), others.prolonging("")) == (None, "", "")
+    assert others.prolonging("reads") == "others read 40% of what the device read"
+    before = list(run_checks(record(host_load=HostLoad(1.0, 2, 1.9, 0, 4.0)), {}))
+    assert [one.verdict for one in before if one.name == "others before"] == [Verdict.NOTE]
 
 
 # ---- of an LSM tree --------------------------------------------------------------------------------------------------
