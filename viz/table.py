@@ -75,6 +75,8 @@ TITLE = Form(lambda name: printable(title_of(name)), title_of, left=True)
 ABOUT = Form(printable, _words, left=True, beside=True)
 # The same, cut on the screen, and left out where it has no room beside the row.
 CUT = Form(printable, _words, left=True, beside=True, spare=True)
+# What is drawn already, as text or as markup.
+DRAWN = Form(_words, _words, left=True)
 # A path or a function, which a page may break anywhere.
 NAME = Form(printable, lambda name: element("span", name, class_="name"), left=True)
 COUNT = Form("{:,.0f}".format)

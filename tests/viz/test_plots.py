@@ -13,6 +13,7 @@ from ground.results.states import STATES
 from tests.viz import observers
 from tests.viz.markup import drawn, text_of, titles
 from viz.figures import CannotBeError, interval_text
+from viz.interval_bars import Change, Scale
 from viz.svg.axes import nice_step
 from viz.svg.bars import Bar, bars_plot
 from viz.svg.blocks import Dot, blocks_plot
@@ -143,6 +144,18 @@ def test_a_share_takes_its_part_of_the_cell_and_its_interval_is_around_it() -> N
     assert 'class="h3"' in made and wide == 996 / 2 and low < wide + 2 < high
     assert "whisker" not in share_bar(0.25, None, 0.5, "h3")
     assert 'width="0"' in share_bar(0.0, None, 0.0, "h3")
+
+
+def test_an_interval_lies_where_it_is_to_zero_and_the_threshold_and_says_that_it_goes_on() -> None:
+    scale = Scale(10.0, 2.0)
+    made = scale.svg(Change(-20.0, 5.0, 8.0), "bad")
+    below, above = (float(x) for x in re.findall(r"M([\d.]+) 0v16", re.findall(r'class="delta" d="([^"]+)"', made)[0]))
+    (at,) = (float(x) for x in re.findall(r'class="change bad" x="([\d.]+)"', made))
+    low, high = (float(x) for x in re.findall(r"M([\d.]+) 8H([\d.]+)", made)[0])
+    assert 500 - below == above - 500 == pytest.approx(480 / 5) and at + 12 == pytest.approx(500 + 480 / 2)
+    # An end within the scale has a cap, one beyond it an arrow.
+    assert low == 20 and high == 500 + 480 * 0.8 and made.count("4v8") == 1 and made.count("L4 8L") == 1
+    assert "delta" not in Scale(10.0).svg(Change(-1.0, 0.0, 1.0)) and scale.svg(None) == ""
 
 
 def test_a_group_of_threads_is_as_long_as_the_time_of_its_threads_by_state() -> None:

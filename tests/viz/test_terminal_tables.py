@@ -6,6 +6,8 @@ import math
 import re
 from dataclasses import replace
 
+import pytest
+
 from ground.results.categories import Categories, Category, Operation
 from ground.results.cells import CellOutcome, CellsRecord
 from ground.results.differences import (
@@ -28,7 +30,10 @@ from tests.viz import compared, observers
 from tests.viz.experiments import VIEW
 from tests.viz.runs import record
 from viz.export.benchmark_tsv import HEADER, render_report_tsv
-from viz.tables.comparison import decisions_table
+from viz.interval_bars import Change, Scale
+from viz.page.rendering import section_markup
+from viz.table import Table
+from viz.tables.comparison import changes_of, decisions_table
 from viz.tables.latency import latency_layers, latency_section
 from viz.tables.operations import operations_section
 from viz.tables.relative import (
@@ -155,9 +160,56 @@ def test_a_page_has_the_ratio_of_a_figure_where_the_screen_has_its_change() -> N
     (arm,) = verdicts().arms
     table = decisions_table("B against A", "A", "B", arm.decisions)
     heads, of_qps, of_latency = table.cells("page")
-    assert heads == ["figure", "A", "B", "ratio", "interval", "verdict"]
+    assert [re.sub("<.*?>", "", head) for head in heads] == [
+        "figure", "A", "B", "ratio", "interval", "-9.0 % 0 +9.0 % ", "verdict",
+    ]  # fmt: skip
     assert of_qps[:5] == ["- qps", "100.00", "90.00", "0.900", "[0.880, 0.920]"] and of_latency[3] == "-"
     assert table.cells("screen")[1][3] == "-10.0 % [-12.0, -8.0]"
+
+
+@pytest.mark.parametrize(
+    ("change", "drawn"),
+    [
+        # Beyond the threshold; within it; on either side of zero; across all; and beyond the scale.
+        ((-5.0, -4.0, -2.1), " ━━●━━┊  │  ┊      "),
+        ((0.01, 0.02, 1.99), "      ┊  │●━┊      "),
+        ((-0.01, 0.01, 0.02), "      ┊ ━┿● ┊      "),
+        ((-3.0, 1.0, 5.0), "     ━━━━┿━●━━━━━━ "),
+        ((-50.0, -3.0, 2.0), "<━━━━●━━━┿━━━      "),
+        ((10.0, 20.0, 30.0), "      ┊  │  ┊     >"),
+    ],
+)
+def test_a_bar_is_on_the_side_of_zero_and_of_the_threshold_that_its_interval_is(
+    change: tuple[float, float, float], drawn: str
+) -> None:
+    assert Scale(6.0, 2.0).text(Change(*change)) == drawn
+
+
+def test_the_intervals_of_a_table_are_on_one_scale() -> None:
+    decisions = {
+        "qps": decision("qps", Outcome.UNDECIDED, difference(1.002, 0.99, 1.01)),
+        "rx.lat": decision("rx.lat", Outcome.REGRESSED, difference(1.5, 1.06, 1.9)),
+        "io.lat": decision("io.lat", Outcome.NOT_COMPARABLE, None),
+    }
+    text = section_text([decisions_table("B against A", "A", "B", decisions)], 80)
+    rows = [row for row in text.splitlines() if row[2:3] in "-?f" and "undecided" not in row]
+    head, qps, latency = (row[rows[0].index("-9.0 %") :] for row in rows[:3])
+    assert head == "-9.0 %   0   +9.0 %" and qps.index("●") - 1 == latency.index("│") == head.index("0", 5)
+    assert [at for at, char in enumerate(latency) if char == "┊"] == [7, 11] and latency.endswith(">")
+    assert "dots are delta (2 %)" in text
+    page = section_markup([decisions_table("B against A", "A", "B", decisions)])
+    assert page.count('<svg class="interval-bar"') == 2 and page.count('class="change bad"') == 0
+    # Rows of another unit have no bar, and the largest change a third of the scale at least.
+    rows_of = [
+        BudgetRow("latency", "latency", 100, 110, 10, 8, 12), BudgetRow("LRU", "category", 5, 6, 1, -99, 90),
+        BudgetRow("background", "background", 1, 2, 1, 0, 2, "cores"),
+    ]  # fmt: skip
+    arm = ArmVerdict("A", "B", {}, {}, {}, Budget(tuple(rows_of), True, 6, 200, 1))
+    (budget,) = changes_of(arm)
+    assert isinstance(budget, Table)
+    wide = section_text([budget], 100)
+    assert "-30      0      +30" in wide and wide.count("\u2502") == 1 and "<━━━━━━━━┿●━━━━━━━>" in wide
+    assert "\u2502" not in section_text([budget], 60)
 
 
 def test_a_comparison_has_its_figures_its_twin_and_its_budget() -> None:
