@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, error_of_system
 from ground.settings import words_of_make
 from ground.text.nearest import did_you_mean
-from ground.text.terminal import ReaderGoneError, on_terminal
+from ground.text.terminal import Colours, ReaderGoneError, on_terminal
 
 if TYPE_CHECKING:
     from ioflame.commands.arguments import Commands
@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None and words:
             words[1:1] = words_of_make(words[0])
         parser, _ = build_parser(words[0] if words else None)
-    with on_terminal():
+    with on_terminal(_painted):
         try:
             arguments = _parsed(parser, words or ["--help"])
             code: int = arguments.run(arguments)
@@ -163,6 +163,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return EXIT_INTERRUPTED
         except ReaderGoneError:
             return EXIT_OK
+
+
+def _painted(text: str, colours: Colours) -> str:
+    from viz.terminal.colour import painted  # only where somebody looks on
+
+    return painted(text, colours)
 
 
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:

@@ -11,8 +11,8 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any, TextIO, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, TextIO, cast
 
 from ground.errors import MeasurementError
 from ground.text.columns import escaped
@@ -23,17 +23,22 @@ class ReaderGoneError(Exception):
 
 
 class _Stream:
-    """A stream of text whose control characters are escaped; everything else of it is the stream's own."""
+    """A stream of text whose control characters are escaped; everything else of it is the stream's own.
 
-    def __init__(self, stream: TextIO) -> None:
+    paint: puts colours into what is escaped already
+    """
+
+    def __init__(self, stream: TextIO, paint: Callable[[str], str] | None = None) -> None:
         self.stream = stream
+        self._paint = paint
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
+        shown = escaped(text)
         with self._failing():
-            self.stream.write(escaped(text))
+            self.stream.write(shown if self._paint is None else self._paint(shown))
         return len(text)
 
     def flush(self) -> None:
@@ -85,16 +90,40 @@ def steering_stderr() -> TextIO:
     return cast(TextIO, _Steering(stream))
 
 
+# What a terminal has, as rich calls it.
+Colours = Literal["STANDARD", "EIGHT_BIT", "TRUECOLOR"]
+
+
+def colours_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> Colours | None:
+    """The colours that text for `stream` may have, None for none.
+
+    NO_COLOR and CLICOLOR=0 turn them off; FORCE_COLOR and CLICOLOR_FORCE turn them on where no terminal is.
+    """
+    term = environment.get("TERM", "")
+    forced = any(environment.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE"))
+    shown = stream.isatty() and term not in ("", "dumb", "unknown") and environment.get("CLICOLOR") != "0"
+    if environment.get("NO_COLOR") or not (forced or shown):
+        return None
+    if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return "TRUECOLOR"
+    return "EIGHT_BIT" if "256color" in term else "STANDARD"
+
+
 @contextlib.contextmanager
-def on_terminal() -> Iterator[None]:
-    """Within: standard output and standard error are streams of this module."""
+def on_terminal(paint: Callable[[str, Colours], str] | None = None) -> Iterator[None]:
+    """Within: standard output and standard error are streams of this module.
+
+    paint: puts colours into text for standard output, where it takes any
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             _hold(name)
     # A bar or a name that the user's encoding lacks is printed as `?`, and is no end of a measurement.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    out, err = _Stream(sys.stdout), _Errors(sys.stderr)
+    colours = colours_of(sys.stdout)
+    out = _Stream(sys.stdout, None if paint is None or colours is None else lambda text: paint(text, colours))
+    err = _Errors(sys.stderr)
     with contextlib.redirect_stdout(cast(TextIO, out)), contextlib.redirect_stderr(cast(TextIO, err)):
         yield
 

@@ -12,11 +12,13 @@ from ground.errors import EXIT_OK
 from ground.results.run import open_run
 from ground.system.atomic_files import read_text
 from ground.text.progress import terminal_width
+from ground.text.terminal import colours_of
 from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_screen
 from ioflame.present.parts import all_parts, part_of
 from viz.columns import folded
+from viz.terminal.colour import painted
 
 
 def _description() -> str:
@@ -57,9 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     width = terminal_width(sys.stdout)
     text = folded(part.text(found, width), width) + "\n"
     if sys.stdout.isatty():
-        # What fits the screen needs no pager.
-        os.environ.setdefault("LESS", "FRX")
-        pydoc.pager(text)
+        # What fits the screen needs no pager; R is for colours.
+        options = os.environ.setdefault("LESS", "FRX")
+        colours = colours_of(sys.stdout) if sys.stdin.isatty() and "R" in options.upper() else None
+        pydoc.pager(text if colours is None else painted(text, colours))
     else:
         sys.stdout.write(text)
     return EXIT_OK

@@ -13,7 +13,7 @@ from ground.errors import MeasurementError
 from ground.text.columns import fold_line
 from ground.text.nearest import did_you_mean
 from ground.text.progress import Reporter
-from ground.text.terminal import ReaderGoneError, on_terminal, steering_stderr
+from ground.text.terminal import ReaderGoneError, colours_of, on_terminal, steering_stderr
 
 
 def test_escape_sequences_are_printed_as_text_and_the_stream_is_its_own_again(
@@ -28,6 +28,40 @@ def test_escape_sequences_are_printed_as_text_and_the_stream_is_its_own_again(
     said = capsys.readouterr()
     assert "\x1b" not in said.out and "\x07" not in said.out and "title" in said.out
     assert said.err.count("\x1b") == 1 and said.err.endswith("moving\x1b[2K\n")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "colours"),
+    [
+        (True, {"TERM": "xterm"}, "STANDARD"),
+        (True, {"TERM": "screen-256color", "FORCE_COLOR": "0"}, "EIGHT_BIT"),
+        (True, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "TRUECOLOR"),
+        (True, {"TERM": "xterm", "NO_COLOR": "1", "FORCE_COLOR": "1"}, None),
+        (True, {"TERM": "xterm", "NO_COLOR": "", "CLICOLOR": "1"}, "STANDARD"),
+        (True, {"TERM": "xterm", "CLICOLOR": "0"}, None),
+        (True, {"TERM": "dumb"}, None),
+        (True, {}, None),
+        (False, {"TERM": "xterm", "CLICOLOR": "1", "COLORTERM": "truecolor"}, None),
+        (False, {"FORCE_COLOR": "1"}, "STANDARD"),
+        (False, {"TERM": "xterm-256color", "CLICOLOR_FORCE": "1"}, "EIGHT_BIT"),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(
+    terminal: bool, environment: dict[str, str], colours: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    assert colours_of(stream, environment) == colours
+
+
+def test_colour_is_put_into_what_is_escaped_already(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with on_terminal(lambda text, colours: f"{colours}\x1b[31m{text}\x1b[0m"):
+        sys.stdout.write("a\x1b[2J")
+    assert capsys.readouterr().out == "STANDARD\x1b[31ma\\x1b[2J\x1b[0m"
 
 
 def test_a_reader_that_goes_away_is_no_error_and_a_full_disk_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
