@@ -43,6 +43,8 @@ help: ## list the targets
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
+# Whoever asks for a set-up reads what else it brings.
+export GOALS := $(MAKECMDGOALS)
 # What a target needs beside what a profile does, for its set-up.
 export NEEDS :=
 ALLOCATOR_NEEDED = $(filter jemalloc,$(or $(strip $(value ALLOCATOR)),jemalloc))

@@ -1,6 +1,7 @@
 """Shell completion and man pages, from the parser, as a prefix has them: `python -m ioflame.dist_files PREFIX`.
 
-`ioflame/dist.sh` puts them into the wheel, so that pip and pipx install them beside the program.
+`ioflame/dist.sh` puts them into the wheel, so that pip and pipx install them beside the program, and `ioflame/setup.sh`
+into .venv of a checkout.
 """
 
 from __future__ import annotations

@@ -337,8 +337,28 @@ fi
   env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -c 'import viz.page.rendering as page; page.compile_templates()'; } ||
   refuse "Python could not compile ioflame (its words are above)" "$again"
 
+# Completion for shells, and man pages, which man finds beside a bin in PATH. Who asked for a set-up reads how to have it.
+asked=
+if [[ " ${GOALS-setup} " == *" setup"* ]]; then asked=1; fi
+share="$PWD/.venv/share"
+completion="$share/bash-completion/completions/ioflame"
+if [[ -e $completion ]]; then
+  stale=$(find ioflame ground workloads -newer "$completion" \( -name '*.py' -o -name '*.toml' \) -print -quit)
+else
+  stale=$asked
+fi
+[[ -z $stale ]] || .venv/bin/python -m ioflame.dist_files .venv ||
+  refuse "Python could not write the shell completion (its words are above)" "$again"
+
 wait "$building" || exit
 trap - EXIT
+
+if [[ -n $asked ]]; then
+  say "done. Completion of ioflame's commands and options, for the start file of your shell:"
+  printf '  bash: source %q\n' "$completion"
+  printf '  zsh:  fpath+=(%q); autoload -U compinit && compinit\n' "$share/zsh/site-functions"
+  printf '  fish: source %q\n' "$share/fish/vendor_completions.d/ioflame.fish"
+fi
 
 if ((tier >= 3)); then
   cache="${XDG_CACHE_HOME:-$HOME/.cache}/ioflame"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +14,9 @@ import pytest
 
 from ioflame.cli import build_parser, main
 from ioflame.dist_files import write_files
+from tests.places import ROOT
+
+SETUP = ROOT / "ioflame" / "setup.sh"
 
 BASH = """
 source "$1"
@@ -62,6 +68,51 @@ def test_other_shells_name_every_command_and_can_read_it(share: Path, shell: str
         assert re.search(rf"\b{name}\b.*{re.escape(words)}", text), name
     if shutil.which(shell):
         subprocess.run([shell, "-n", str(share / place)], check=True)
+
+
+def typed(argv: list[str], lines: list[str], wanted: str) -> str:
+    """What an interactive shell shows once it shows `wanted`, or ends; lines: typed one after the other."""
+    terminal, theirs = os.openpty()
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TERM": "dumb"}
+    with subprocess.Popen(
+        argv, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    ) as shell:
+        os.close(theirs)
+        os.write(terminal, "".join(lines).encode())
+        shown = b""
+        try:
+            with contextlib.suppress(OSError):  # it ended
+                while wanted.encode() not in shown and select.select([terminal], [], [], 60)[0]:
+                    shown += os.read(terminal, 4096)
+        finally:
+            shell.kill()
+            os.close(terminal)
+    return shown.decode(errors="replace")
+
+
+@pytest.mark.parametrize(("shell", "options"), [("bash", ["--norc", "--noprofile", "-i"]), ("zsh", ["-f", "-i"])])
+def test_an_interactive_shell_completes_the_program_of_a_checkout_as_set_up_says(
+    share: Path, shell: str, options: list[str]
+) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} here")
+    script = SETUP.read_text(encoding="utf-8")
+    (line,) = re.findall(rf"printf '  {shell}: +(.*)\\n'", script)
+    place = share / {"bash": "bash-completion/completions/ioflame", "zsh": "zsh/site-functions"}[shell]
+    # A directory of that name is not needed: a name with a slash is completed as its last part.
+    text = typed(
+        [shell, *options], [line.replace("%q", str(place)) + "\n", ".venv/bin/ioflame show x writep\t"], "writepath"
+    )
+    assert "writepath" in text, text
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish here")
+def test_fish_completes_the_program_of_a_checkout(share: Path, tmp_path: Path) -> None:
+    script = f"source {share}/fish/vendor_completions.d/ioflame.fish; complete -C '.venv/bin/ioflame show x writep'"
+    done = subprocess.run(
+        ["fish", "-c", script], env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[0] == "writepath"
 
 
 def pages(share: Path) -> dict[str, str]:
