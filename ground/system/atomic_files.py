@@ -151,6 +151,12 @@ def read_json(path: Path, form: type[_T], what: str = "") -> _T:
     return found
 
 
+def read_json_text(path: Path) -> str:
+    """A file of JSON, whatever its form, as it is written. MeasurementError where it is missing or no JSON."""
+    read_json(path, object, "JSON")
+    return read_text(path)
+
+
 def json_reader(form: type[_T], what: str = "") -> Callable[[Path], _T]:
     """Reads files of one form, as `read_json` does."""
     return functools.partial(read_json, form=form, what=what)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ground.errors import EXIT_OK
 from ground.results.run import open_run
-from ground.system.atomic_files import read_text
 from ground.text.progress import terminal_width
 from ground.text.terminal import colours_of
 from ground.text.tsv import tsv
@@ -38,7 +37,9 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, such as runs/latest")
     parser.add_argument("part", nargs="?", metavar="PART", help="default: one screen of it all")
     forms = parser.add_mutually_exclusive_group()
-    forms.add_argument("--json", action="store_true", help="the file that PART is read from")
+    forms.add_argument(
+        "--json", action="store_true", help="the file that PART is read from, as it is; of several an object of them"
+    )
     forms.add_argument("--tsv", action="store_true", help="PART as one table: a line of names with units, then rows")
     parser.set_defaults(run=run)
 
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = arguments.part or "checks"
     part = part_of(found, name)
     if arguments.json:
-        sys.stdout.write(read_text(found.path(part.file)))
+        sys.stdout.write(part.json(found))
         return EXIT_OK
     if arguments.tsv:
         sys.stdout.write(tsv(part.tables(found)))

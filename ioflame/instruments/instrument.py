@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ground.errors import UsageError
+from ground.system.atomic_files import read_json_text
 from ground.text.tsv import Row
 from viz.table import Section, tsv_tables
 from viz.terminal.table import section_text
@@ -70,15 +71,25 @@ class Part:
 
     about: its line in the help; file: of the run, which is the part as JSON
     make:  its sentences and tables, for people and for TSV; needs: further files, of which one must be there
+    absent: why a run may not have it, where no instrument makes it
     """
 
     about: str
     file: str
     make: Callable[[Run], Section]
     needs: Sequence[str] = ()
+    absent: str = ""
 
     def is_in(self, run: Run) -> bool:
         return run.path(self.file).exists() and (not self.needs or any(run.path(one).exists() for one in self.needs))
+
+    def json(self, run: Run) -> str:
+        """Its file as it is; of several an object of them, by name. MeasurementError where one is no JSON."""
+        files = [name for name in (self.file, *self.needs) if run.path(name).exists()]
+        texts = {name: read_json_text(run.path(name)) for name in files}
+        if not self.needs:
+            return texts[self.file]
+        return "{" + ",\n".join(f'"{name}": {text.rstrip()}' for name, text in texts.items()) + "}\n"
 
     def text(self, run: Run, width: int | None = None) -> str:
         """For a terminal of that width."""

@@ -91,10 +91,24 @@ def part_of(run: Run, name: str) -> Part:
         what = f"{run.directory} has neither {Files.LADDER} nor {Files.IO_LATENCY}"
         raise UsageError(what, means=f"latency below the engine was not measured: {Setting.COLLECT} has it", mend=mend)
     if name in all_parts():
-        raise UsageError(f"{run.directory} has no {all_parts()[name].file}: {name} was not measured", mend=mend)
+        what = f"{run.directory} has no {all_parts()[name].file}: {name} was not measured"
+        raise UsageError(what, means=_why_absent(run, name), mend=mend)
     raise UsageError(
         f"{name} is neither a part of a run nor a view of this one, which has no {Files.of_view(name)}", mend=mend
     )
+
+
+def _why_absent(run: Run, name: str) -> str:
+    """Why a part was not measured, and what brings it."""
+    observer = next((one.name for one in instruments.INSTRUMENTS.values() if name in one.parts), None)
+    if observer is None:
+        return all_parts()[name].absent
+    lost = next((one for one in run.record.unobserved if one.kind == observer), None)
+    if lost is not None:
+        return f"{observer} did not watch: {lost.why}" + f" -> {lost.mend}" * bool(lost.mend)
+    if run.record.of_kind(observer):
+        return f"{observer} watched, but its result is missing: ioflame analyse {run.directory} may make it"
+    return f"{observer} did not watch this run: {Setting.COLLECT} says what does"
 
 
 def _view_part(view: str) -> Part:
@@ -165,9 +179,24 @@ class _All(Part):
 
 _OWN: Mapping[str, Part] = {
     "windows": Part("the figures, window by window, and what each cost", Files.RECORD, _windows),
-    "events": Part("events of the group, by category", Files.EVENT_GROUP, _events),
-    "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations),
-    "jobs": Part("flushes and compactions: what they cost, and what stalled writes", Files.JOB_COSTS, _jobs),
+    "events": Part(
+        "events of the group, by category",
+        Files.EVENT_GROUP,
+        _events,
+        absent=f"perf recorded one event alone: {Setting.EVENT} with a group, such as '{{cycles,instructions}}'",
+    ),
+    "operations": Part(
+        "CPU by kind of operation",
+        Files.OPERATIONS,
+        _operations,
+        absent="the rules of its engine have no kinds of operation, or nothing was sampled",
+    ),
+    "jobs": Part(
+        "flushes and compactions: what they cost, and what stalled writes",
+        Files.JOB_COSTS,
+        _jobs,
+        absent="no flush or compaction was recorded: the engine's log was not read, or nothing was written",
+    ),
     "latency": Part("from the engine to the device", Files.RECORD, latency, (Files.LADDER, Files.IO_LATENCY)),
     "checks": Part("every check", Files.RECORD, _checks),
     "all": _All("the whole summary", Files.RECORD, lambda _: []),

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ground.errors import EXIT_OK
 from ground.results.categories import Operation, read_categories
 from ground.results.event_group import EventGroup, GroupRow, Member
 from ground.results.files import Files
+from ground.results.record import RunRecord
+from ground.results.run import open_run
 from ground.system.atomic_files import write_json
 from ground.system.unpack import unpack_into
 from ground.text.tsv import Row, tsv
@@ -26,7 +31,10 @@ from ioflame.cli import main
 from ioflame.present.parts import all_parts
 from tests.background_jobs import recorded, samples, windows
 from tests.ground.results.test_older_runs import KEPT
+from tests.places import ROOT
 from tests.viz.observers import results
+
+USAGE = ROOT / "docs" / "usage.md"
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +124,55 @@ def test_every_figure_has_a_cell_of_its_own(capsys: pytest.CaptureFixture[str], 
     wanted |= {f"roles_writer_{name}": str(value) for name, value in writer.items()}
     assert wanted.items() <= first.items()
     assert others and not any(row[name] for row in others for name in wanted)
+
+
+@pytest.mark.parametrize("part", [*all_parts(), "owner"])
+def test_its_json_is_its_file_and_what_is_not_there_says_why(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path, part: str
+) -> None:
+    assert main(["show", str(run), part, "--json"]) == EXIT_OK
+    shown = json.loads(capsys.readouterr().out)
+    own = all_parts().get(part)
+    files = ("categories.json",) if own is None else (own.file, *own.needs)
+    of_files = {name: json.loads((run / name).read_text(encoding="utf-8")) for name in files}
+    assert shown == (of_files if len(files) > 1 else of_files[files[0]])
+
+    (tmp_path / files[-1]).write_text('{"schema": 1, "rest": ')
+    shutil.copy(run / Files.RECORD, tmp_path)
+    if files[-1] != Files.RECORD:
+        assert main(["show", str(tmp_path), part, "--json"]) == 1
+        told = capsys.readouterr()
+        assert told.out == "" and f"{tmp_path / files[-1]} is not JSON" in told.err
+        (tmp_path / files[-1]).unlink()
+        assert main(["show", str(tmp_path), part, "--json"]) == 2
+        told = capsys.readouterr()
+        assert told.out == "" and (own is None or "\n  meaning: " in told.err) and "\n  fix: " in told.err
+
+
+def test_the_types_of_its_json_are_those_that_the_documentation_names(run: Path) -> None:
+    row_of = re.compile(r"^\| ([\w, ]+) \| (a list of )?`(\w+)` in `(\w+)\.py` \|$", re.MULTILINE)
+    rows = row_of.findall(USAGE.read_text(encoding="utf-8"))
+    parts = {name: row for row in rows for name in row[0].split(", ")}
+    assert {*all_parts(), "owner", "leaf", "parts", "latency"} == {*parts, "latency"}
+    found = open_run(run)
+    for name in {*all_parts()} - {"latency"}:
+        _, several, form, module = parts[name]
+        named = getattr(importlib.import_module(f"ground.results.{module}"), form)
+        if named is not RunRecord:  # a record of an older ioflame is brought up to date as it is opened
+            msgspec.json.decode(all_parts()[name].json(found), type=list[named] if several else named)  # type: ignore[valid-type]
+    assert isinstance(found.record, RunRecord)
+
+
+def test_what_did_not_watch_says_why_it_has_no_part(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    record = json.loads((run / Files.RECORD).read_text(encoding="utf-8"))
+    record["unobserved"] = [{"kind": "writes", "why": "it only reads", "mend": "a writer", "asked": True}]
+    (tmp_path / Files.RECORD).write_text(json.dumps(record))
+    assert main(["show", str(tmp_path), "writepath", "--json"]) == 2
+    assert "meaning: writes did not watch: it only reads -> a writer\n" in capsys.readouterr().err
+    assert main(["show", str(tmp_path), "ladder", "--json"]) == 2
+    assert "meaning: ladder watched, but its result is missing: ioflame analyse " in capsys.readouterr().err
 
 
 def test_what_there_is_not_is_not_shown(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
