@@ -180,7 +180,10 @@ docs: setup-dev ## the README's pictures and tables, from real runs, an experime
 		second=$$(readlink -f -- $(LATEST)) && comparison=$$($(BIN)/ioflame compare --factor cache_type=lru_cache,hyper_clock_cache \
 		--config byrx --threads 8 --scale smoke --sessions 4 --blocks 4 --duration 2 | \
 		sed -n 's/^comparison: *//p') && \
-		$(BIN)/python docs/refresh.py "$$first" "$$second" "$$experiment" "$$comparison"
+		$(BIN)/python -m docs.refresh "$$first" "$$second" "$$experiment" "$$comparison"
+
+screens: setup-dev ## the screens of the documentation, from docs/recorded by today's code (seconds)
+	@$(BIN)/python -m docs.screens
 
 bless: setup-dev ## write the golden files anew; look at the diff
 	BLESS=1 $(CARGO_TEST) --package stackfold-tests

@@ -1,17 +1,16 @@
-"""Takes finished runs over into the documentation: `docs/refresh.py RUN OTHER EXPERIMENT COMPARISON` (`make docs`).
+"""Takes finished runs over into the documentation: `make docs`.
 
-Writes docs/summary.txt, docs/flamegraph.svg and a picture of each view of the report; what the run printed between the
-markers of README.md, what the comparison printed between those of docs/comparing.md. Everything is of RUN, which all
-observers watched; OTHER is what its report is put beside; EXPERIMENT and COMPARISON are directories of those. The
-picture of `versions` is of published figures. `docs/refresh.py DIR` writes those of an experiment `versions` over
-releases, which takes an hour, or of an `ioflame count` of several releases, and nothing else; `docs/refresh.py options`
-the tables of docs/usage.md from the list of options.
+`python -m docs.refresh RUN OTHER EXPERIMENT COMPARISON` writes docs/flamegraph.svg and a picture of
+each view of the report, and keeps of RUN and COMPARISON what docs/screens.py makes screens of. Everything is of RUN,
+which all observers watched; OTHER is what its report is put beside; EXPERIMENT and COMPARISON are directories of
+those. The picture of `versions` is of published figures. With one argument, DIR, it writes those of an experiment
+`versions` over releases, which takes an hour, or of an `ioflame count` of several releases, and nothing else; with
+`options` the tables of docs/usage.md from the list of options.
 """
 
 from __future__ import annotations
 
 import html
-import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from docs.screens import DOCS, keep, put_in, write_screens
 from ground.results.counted import CountRun
 from ground.results.files import Files
 from ground.results.run import open_run
@@ -30,10 +30,7 @@ from ground.settings import TARGETS, Option, Setting, options_of
 from ioflame.commands.arguments import listed
 from ioflame.present.parts import screen
 
-DOCS = Path(__file__).parent
-README = DOCS.parent / "README.md"
 USAGE = DOCS / "usage.md"
-COMPARING = DOCS / "comparing.md"
 PUBLISHED = DOCS.parent / "tests" / "data" / "9-absolute.tsv"
 WIDTH = 1200  # px
 LARGEST = 150_000  # bytes of a picture
@@ -103,18 +100,6 @@ def terminal_page(printed: str) -> str:
     )
 
 
-def fill_in(page: Path, name: str, printed: str) -> None:
-    """Between the markers of this name in a page of the documentation, as it is printed in a terminal."""
-    put_in(page, name, f"```\n{printed}\n```")
-
-
-def put_in(page: Path, name: str, text: str) -> None:
-    """Between the markers of this name in a page of the documentation."""
-    marked = re.compile(rf"(<!-- {name}:begin[^\n]*\n).*?(<!-- {name}:end -->)", re.DOTALL)
-    filled = marked.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page.read_text(encoding="utf-8"))
-    page.write_text(filled, encoding="utf-8")
-
-
 def options_tables() -> None:
     """The variables of `profile`, and of the other targets what they have beside."""
     profile = [(setting, form) for setting, form in options_of("profile") if form.variable]
@@ -135,14 +120,6 @@ def _default(form: Option) -> str:
 
 def _meaning(form: Option) -> str:
     return listed(form.help).replace("|", "\\|")
-
-
-def shortened(compared: str) -> str:
-    """The budget of the change, and the verdict, of what a comparison prints."""
-    lines = compared.strip("\n").splitlines()
-    begin = next(at for at, line in enumerate(lines) if line.startswith("where the change"))
-    end = next(at for at, line in enumerate(lines) if line.startswith("comparison:"))
-    return "\n".join([*lines[begin:end], "", lines[-1]])
 
 
 def picture(browser: Browser, view: View, address: str) -> Path:
@@ -205,10 +182,11 @@ def main() -> None:
             pictures(CURVE, {"curve": given / "experiment.html"})
         return
     if len(sys.argv) != 5:
-        sys.exit("docs/refresh.py RUN OTHER EXPERIMENT COMPARISON, or DIR   (directories; make docs makes the four)")
+        sys.exit(
+            "python -m docs.refresh RUN OTHER EXPERIMENT COMPARISON, or DIR   (directories; make docs makes the four)"
+        )
     run, other, experiment, comparison = map(Path, sys.argv[1:])
-    for name in ("summary.txt", "flamegraph.svg"):
-        shutil.copy(run / name, DOCS / name)
+    shutil.copy(run / "flamegraph.svg", DOCS / "flamegraph.svg")
     printed = screen(open_run(run), "ioflame show runs/latest", 100).strip("\n")
     with tempfile.TemporaryDirectory() as folder:
         made = {"run": run / "report.html", "experiment": experiment / "experiment.html"}
@@ -220,9 +198,9 @@ def main() -> None:
         pages["terminal"].write_text(terminal_page(printed), encoding="utf-8")
         pictures(VIEWS, pages)
     options_tables()
-    fill_in(README, "summary", printed)
-    compared = subprocess.run([ioflame, "compare", comparison], check=True, capture_output=True, text=True).stdout
-    fill_in(COMPARING, "comparison", shortened(compared))
+    keep(run, "readrandom")
+    keep(comparison, "comparison")
+    write_screens()
 
 
 if __name__ == "__main__":

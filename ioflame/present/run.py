@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ground.errors import IoflameError
 from ground.results.categories import Categories
@@ -16,7 +17,7 @@ from ground.system.host import describe_host
 from ground.text.progress import Reporter
 from ioflame.analysis.categories import OPERATIONS_VIEW, cpu_of_all_roles, writing_roles
 from ioflame.instruments import INSTRUMENTS
-from ioflame.present.parts import latency, sections_of
+from ioflame.present.parts import Sections, latency, sections_of
 from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
 from viz.flame.stacks import by_name, stacks_of
@@ -41,29 +42,38 @@ def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
     with reporter.stage("draw the flame graph and the report"):
         if found.folded is not None and categories is not None:
             _flame_graph(run, found.folded, categories)
-        further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
-        roles = writing_roles(found.folded, run.record) if found.folded is not None else {}
+        _observed_flame_graphs(run)
         own = sections_of(run)
-        sections = (role_parts_section(roles), *own.found.values(), latency(run))
-        parts = [*(section_text(section, _WIDTH) for section in sections), *_observed(run)]
-        text = render_summary(run.record, categories, found.findings, parts, further=further)
+        text = summary_text(run, found, own)
         write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
         write_page_of([run.directory], run.path(Files.REPORT), own)
 
 
+def summary_text(run: Run, found: Analysed, own: Sections) -> str:
+    """own: what summary and page both have"""
+    further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
+    roles = writing_roles(found.folded, run.record) if found.folded is not None else {}
+    sections = (role_parts_section(roles), *own.found.values(), latency(run))
+    parts = [*(section_text(section, _WIDTH) for section in sections), *_observed(run)]
+    return render_summary(run.record, found.views.get(_OWNER), found.findings, parts, further=further)
+
+
 def _observed(run: Run) -> Iterator[str]:
-    """What the other instruments have to say, their flame graphs drawn; nothing of what cannot be read, which a check
-    of the run says."""
+    """What the other instruments have to say; nothing of what cannot be read, which a check of the run says."""
+    for instrument in INSTRUMENTS.values():
+        if instrument.parts and run.path(instrument.result).exists():
+            try:
+                yield "\n\n".join(part.text(run, _WIDTH) for part in instrument.parts.values())
+            except IoflameError:
+                yield ""
+
+
+def _observed_flame_graphs(run: Run) -> None:
     rules = rules_of(run)
     for instrument in INSTRUMENTS.values():
-        if not instrument.parts or not run.path(instrument.result).exists():
-            continue
-        try:
-            if instrument.flame is not None:
+        if instrument.flame is not None and run.path(instrument.result).exists():
+            with suppress(IoflameError):
                 instrument.flame.svg(run, rules)
-            yield "\n\n".join(part.text(run, _WIDTH) for part in instrument.parts.values())
-        except IoflameError:
-            yield ""
 
 
 def _flame_graph(run: Run, folded: Folded, categories: Categories) -> None:

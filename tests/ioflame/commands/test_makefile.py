@@ -156,7 +156,7 @@ def test_the_runs_of_the_docs_are_those_below_out(place: Path) -> None:
     stand_in.write_text(stand_in.read_text() + echoes)
     make(place, "docs", f"OUT={out}")
     assert arguments(place / "called-python") == [
-        "docs/refresh.py", *[str(place / out / "one")] * 2, *places.values(),
+        "-m", "docs.refresh", *[str(place / out / "one")] * 2, *places.values(),
     ]  # fmt: skip
     called = arguments(place / "called-ioflame")
     assert called[:2] == ["compare", f"--out={out}"]
