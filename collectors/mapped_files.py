@@ -28,9 +28,13 @@ _DELETED = " (deleted)"
 
 
 class MappedFiles:
-    """A directory with copies, each below the path that it was mapped under; made with the first of them."""
+    """A directory with copies, each below the path that it was mapped under; made with the first of them.
+
+    paths: all that was mapped to be run, copied or not
+    """
 
     def __init__(self, directory: Path) -> None:
+        self.paths: set[str] = set()
         self._directory = directory
         self._left = _MOST_BYTES
         self._known: dict[str, tuple[int, int]] = {}
@@ -48,6 +52,7 @@ class MappedFiles:
                 has_jvm = has_jvm or path.endswith("/libjvm.so")
                 if file not in self._looked_at:
                     self._looked_at.add(file)
+                    self.paths.add(path.removesuffix(_DELETED))
                     self._keep_file(process, span, file, path)
             if (kept := self._keep_map(process)) or has_jvm:
                 self._compilers[process.pid] = kept

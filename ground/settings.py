@@ -263,6 +263,8 @@ class Setting(Enum):
         Option("attach top run", "CMD", "a command that prints how many queries were finished, one growing number",
                variable=False),
     )  # fmt: skip
+    RECORD_ONLY = Option("attach", "", "record and pack: nothing is analysed on this host; the archive is for another",
+                         variable=False)  # fmt: skip
     COUNT_SYMBOL = Option("attach top run", "FUNCTION",
                           "the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl",
                           variable=False)  # fmt: skip

@@ -11,6 +11,7 @@ class Files:
     RULES = "rules.toml"
     SALT = "redact.json"
     MAPPED = "mapped"
+    MAPPED_PATHS = "mapped.json"
     PERF_DATA = "perf.data"
     PROFILE = "profile.json"
     FOLDED = "stacks.folded"

@@ -370,6 +370,11 @@ def _broken(path: Path, why: str) -> MeasurementError:
 
 
 def mapped_objects(directory: Path) -> set[str]:
-    """The objects that any frame of a run is of, by the paths that they were mapped under."""
-    paths = (directory / name for name in (Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE))
-    return {name for path in paths if path.exists() for name in read_profile(path).objects} - {""}
+    """The objects that any frame of a run is of, by the paths that they were mapped under; of one that was not folded
+    all that its target had mapped to be run, and the kernel."""
+    folded = [path for name in (Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE)
+              if (path := directory / name).exists()]  # fmt: skip
+    mapped = directory / Files.MAPPED_PATHS
+    if not folded and mapped.exists():
+        return {*read_json(mapped, list[str]), "[kernel.kallsyms]"}
+    return {name for path in folded for name in read_profile(path).objects} - {""}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from pathlib import Path
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
 from collectors.host_load import host_load
 from collectors.target_counters import TargetProbe
-from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.errors import EXIT_INTERRUPTED, EXIT_OK, RefusedError, UsageError
 from ground.results.run import Run
 from ground.settings import FrontEnd, worded_for
 from ground.system.groups import container_group, named_group
@@ -20,11 +21,11 @@ from ground.system.held_process import process_number
 from ground.system.limits import limited_cpus
 from ground.system.process import Children, interruptible
 from ground.system.target import Target
-from ground.text.progress import Reporter
+from ground.text.progress import Reporter, shown_path
 from ground.text.ranges import number
 from ground.text.units import parse_percent, parse_time
 from ioflame.commands.arguments import Commands, add_options
-from ioflame.commands.outcome import measured, print_outcome, shown_command
+from ioflame.commands.outcome import exit_code, measured, print_outcome, shown_command
 from ioflame.instruments import INSTRUMENTS, by_default
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY, Benchmark, running_benchmark
 from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
@@ -32,6 +33,8 @@ from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, res
 from ioflame.measure.attach.redact import forget_abandoned
 from ioflame.measure.attach.session import LEAST_SECONDS, WHOLE, Part, analyse_attached, attach
 from ioflame.measure.host_checks import tell_busy
+from ioflame.present.pack import ENDING, pack
+from viz.terminal.summary import lost_lines
 from workloads.registry import service_named, service_names
 
 _EXAMPLES = """examples:
@@ -41,6 +44,7 @@ _EXAMPLES = """examples:
   ioflame attach --pid 4711 --count 'CMD'             by a command that prints one growing number
   ioflame attach --pid 4711 --rules my.toml           categories of your own
   ioflame attach --pid 4711 --collect perf,pmp        what watches; what stops threads only where it is named
+  ioflame attach 4711 --record-only                   nothing is analysed here: a file for another host
 
 WHAT THE SERVICE NOTICES
   By default nothing stops a thread, copies a stack or sits in its code: perf samples at 49 Hz (999 of a db_bench), eBPF
@@ -86,8 +90,8 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(run=run)
     live = commands.add_parser("top", help="the same on one screen that is redrawn, until q", description=_ABOUT_TOP)
     _add_target(live, "top")
-    live.set_defaults(run=run_top, duration=0.0, collect=None, callgraph="fp", tail=False, redact=False)
-    live.set_defaults(budget=None, per=None)
+    live.set_defaults(run=run_top, duration=0.0, collect=None, callgraph="fp", tail=False)
+    live.set_defaults(budget=None, per=None, redact=False, record_only=False)
 
 
 def _add_target(parser: argparse.ArgumentParser, command: str) -> None:
@@ -136,6 +140,14 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
         attached = partial(attach, job, made, reporter, unlimited, part)
         if not measured(attached, made, reporter, "nothing of ours is left in the target"):
             return EXIT_INTERRUPTED
+        if options.record_only:
+            os.nice(10)  # the target goes first
+            with reporter.stage("pack what was recorded, with the symbols that it needs"):
+                packed = pack(made, made.directory.with_name(f"{made.directory.name}{ENDING}"))
+            for line in lost_lines(made.record):
+                print(line)
+            print(f"run:     {shown_path(made.directory)}\n{packed.words}")
+            return exit_code(made)
     return print_outcome(made, arguments.verbose)
 
 
@@ -249,6 +261,9 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
             means="nothing was attached",
             mend=f"--collect {','.join(by_default())}, or some of them",
         )
+    for other, why in (("redact", "names in recordings are not hashed"), ("every", "an archive is one run's")):
+        if arguments.record_only and getattr(arguments, other):
+            raise RefusedError(f"--record-only and --{other}: {why}", mend=f"--record-only without --{other}")
     return AttachOptions(
         pids=list(dict.fromkeys(arguments.pid)),
         group=_group(arguments),
@@ -267,6 +282,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         budget=_budget(arguments.budget),
         period=_period(arguments),
         redact=arguments.redact,
+        record_only=arguments.record_only,
         out=arguments.out.absolute(),
     )
 

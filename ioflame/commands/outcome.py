@@ -100,7 +100,7 @@ def print_outcome(run: Run, verbose: bool) -> int:
 
 def exit_code(run: Run) -> int:
     """That the run deserves."""
-    failed = run.record.missing or worst(run.record.checks) is Verdict.FAILED
+    failed = run.record.missing or run.record.lost or worst(run.record.checks) is Verdict.FAILED
     return EXIT_CHECK_FAILED if failed else EXIT_OK
 
 

@@ -115,6 +115,35 @@ def test_device_inode_and_build_id_of_each_path_are_kept_and_files_without_one_b
     assert not (tmp_path / "again").exists()
 
 
+@pytest.mark.long
+@pytest.mark.needs("perf", "unshare")
+def test_what_is_recorded_alone_is_analysed_elsewhere(ioflame: Ioflame, tmp_path: Path) -> None:
+    program, elsewhere, out = tmp_path / "turner", tmp_path / "elsewhere", tmp_path / "runs"
+    compiled(_TURN, program, *FRAMES, "-DWORK=work_of_it", "-Wl,--build-id")
+    with service([program]) as running:
+        done = attached(out, [running.pid], "--seconds=5", "--freq=199", "--collect=perf", "--record-only")
+    here, (packed,) = done.run, out.glob("*.tar.xz")
+    assert done.code == 0 and f"there:   ioflame analyse {packed.name}" in done.out
+    # Nothing folded, judged or drew on this host.
+    assert here.record.checks == [] and here.record.metrics == {}
+    assert {Path(one.argv[0]).name for one in here.record.commands} == {"perf"}
+    assert not any("report" in one.argv for one in here.record.commands)
+    assert not [name for name in (Files.PROFILE, Files.FOLDED, Files.REPORT) if here.path(name).exists()]
+    assert f"symbols of {program}" in done.out
+    elsewhere.mkdir()
+    shutil.copy(packed, elsewhere)
+    there = ("unshare", "--mount", "sh", "-c", f'mount --bind /dev/null {program}; exec "$@"', "sh")
+    code, _, err = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
+    assert code in (0, 1), err
+    assert "work_of_it" in (elsewhere / here.directory.name / Files.FOLDED).read_text()
+
+
+def test_a_recording_alone_is_not_redacted_nor_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    for other in ("--redact", "--every=10m"):
+        said = refused(capsys, "attach", str(os.getpid()), "--record-only", other)
+        assert f"--record-only and {other.partition('=')[0]}" in said and "without" in said
+
+
 # perf distinguishes files of one path by their inodes, which are other files' or nobody's on another machine.
 @pytest.mark.long
 @pytest.mark.needs("perf", "unshare")

@@ -55,6 +55,7 @@ class AttachOptions:
     budget:   CPU that we may use, as a share of what the target uses in `period`; None without a bound
     period:   in which it is watched once, s
     redact:   hash names in all that is written
+    record_only: analyse nothing: what is recorded is packed, and analysed elsewhere
     """
 
     asked: str
@@ -75,6 +76,7 @@ class AttachOptions:
     budget: float | None = None
     period: float = 0.0
     redact: bool = False
+    record_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter, planned:
     """The job; before anything is attached or written. planned: how perf records, where that was tried already"""
     target.check_readable()
     check_writable(options.out)
-    stackfold_binary()
+    if not options.record_only:
+        stackfold_binary()
     for count in options.counts.values():
         count.ask()
         if count.failed:

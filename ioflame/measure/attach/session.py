@@ -22,7 +22,7 @@ from ground.results.files import Files
 from ground.results.record import OwnCost, Unobserved
 from ground.results.record import Target as TargetRecord
 from ground.results.run import Run
-from ground.system.atomic_files import write_whole
+from ground.system.atomic_files import write_json, write_whole
 from ground.system.held_process import HeldProcess
 from ground.system.observer import Observer
 from ground.system.own_cpu import own_cpu_seconds
@@ -237,7 +237,8 @@ class AttachSession:
 
 
 def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "", part: Part = WHOLE) -> None:
-    """Watches the target, and analyses what was recorded, all into `run`; `latest` points to it then.
+    """Watches the target, and analyses what was recorded unless that is done elsewhere, all into `run`; `latest` points
+    to it then.
 
     unlimited: why our processes are in no control group that bounds their CPU; "" where they are
     part: of its life, which is watched alone
@@ -255,7 +256,8 @@ def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "", pa
             database = job.database_of(job.target.running)
         if database is not None and job.redaction is None:
             note_jobs(run, files_reader(job.engine), database, began, lambda: bool(job.target.running))
-        analyse_attached(run, reporter)
+        if not job.options.record_only:
+            analyse_attached(run, reporter)
     run.point_latest()
 
 
@@ -344,6 +346,8 @@ def attached_session(
             _note_target(job, record.target, probe, windows, part.ended)
             cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
             record.target.names = list(mapped.checks())
+            if job.redaction is None:
+                write_json(run.path(Files.MAPPED_PATHS), sorted(mapped.paths))
             record.commands = commands_of(children)
             if job.redaction is not None:
                 hide_in_record(job, run, job.redaction)

@@ -16,8 +16,8 @@ from ground.results.record import Target
 from ground.results.run import Run
 from ground.system.unpack import unpack_into
 from ioflame.cli import main
-from ioflame.commands import pack
 from ioflame.commands.outcome import shown_command
+from ioflame.present.pack import ENDING
 from tests.ioflame.store.stored import made_run
 from tests.places import shipped
 from tests.viz.runs import record
@@ -133,5 +133,5 @@ def test_an_archive_of_another_kind_and_one_that_is_there_are_refused(
     out.write_bytes(b"mine")
     assert main(["pack", str(run.directory), "-o", str(out)]) == 2
     said = capsys.readouterr().err
-    assert str(out) in said and ("--force" in said or f"{out}{pack.ENDING}" in said)
+    assert str(out) in said and ("--force" in said or f"{out}{ENDING}" in said)
     assert out.read_bytes() == b"mine"
