@@ -263,7 +263,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         )
     for other, why in (("redact", "names in recordings are not hashed"), ("every", "an archive is one run's")):
         if arguments.record_only and getattr(arguments, other):
-            raise RefusedError(f"--record-only and --{other}: {why}", mend=f"--record-only without --{other}")
+            raise RefusedError(f"--record-only and --{other}: {why}", mend="one of them")
     return AttachOptions(
         pids=list(dict.fromkeys(arguments.pid)),
         group=_group(arguments),
