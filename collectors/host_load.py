@@ -89,7 +89,10 @@ def fastest_clock(cpus: Path) -> tuple[float, float]:
     found = []
     for place in places:
         with contextlib.suppress(OSError, ValueError):
-            now, most = (int((place / name).read_text()) / 1e6 for name in ("scaling_cur_freq", "cpuinfo_max_freq"))
+            now, most = (
+                int((place / name).read_text(encoding="utf-8")) / 1e6
+                for name in ("scaling_cur_freq", "cpuinfo_max_freq")
+            )
             found.append((now, most))
     return max(found, default=(0.0, 0.0))
 

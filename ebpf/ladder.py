@@ -208,7 +208,7 @@ def _engine(ladder: Ladder, rx_lat_us: float | None) -> Iterator[Check]:
         "ladder and engine",
         verdict,
         f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, of it the probes {ladder.any_probe_ns / 1e3:.2f}, "
-        f"rx.lat {by_engine:.2f} us (rest {100 * share:+.1f} %)",
+        f"latency {by_engine:.2f} us (rest {100 * share:+.1f} %)",
         why,
     )
 

@@ -10,6 +10,7 @@ from ground.results.cells import Baseline, Change, Value
 from ground.results.checks import Verdict
 from ground.results.record import RunRecord
 from ground.results.writes import COLUMNS
+from ground.text.titles import title_of
 from viz.experiment_view import ExperimentView
 from viz.figures import number_text
 from viz.table import Table, of_cells
@@ -105,14 +106,14 @@ def shares_table(
     for i, category in enumerate(columns[0]):
         if view != "owner" and not any(categories[i].weight for categories in columns):
             continue
-        row = [category.name]
+        row = [title_of(category.name)]
         for categories, shares in zip(columns, shown, strict=True):
             interval, us = categories[i].interval, categories[i].us_per_query
             row += [shares[i], f"{interval.low:.1f}..{interval.high:.1f}" if interval else "-", _us(us)]
         rows.append([*row, moves.get(category.name, "-")])
     totals = [["100.00", "", _us(sum(c.us_per_query or 0.0 for c in categories))] for categories in columns]
     rows.append(["all", *(cell for total in totals for cell in total), ""])
-    heads = [view, *(head for cell in cells for head in (f"{cell} %", "95 %", "us/query")), "first to last"]
+    heads = ["category", *(head for cell in cells for head in (f"{cell} %", "95 %", "us/query")), "first to last"]
     words = (
         "%: of the weight of the perf windows; 95 %: over their seconds, which samples of one second share; "
         "us/query: that share of the CPU per query of the baseline windows"

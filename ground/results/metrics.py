@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ground.results.record import ENDED, Counters, RoleCounters, RunRecord, Window
 from ground.results.roles import OTHER, READER, WRITER, query_role
+from ground.text.titles import title_of
 
 # Of the plain windows' rate: below it a window's figures are not those of the workload.
 _UNDISTURBED = 0.9
@@ -81,40 +82,40 @@ METRICS: Mapping[str, Metric] = {
         ),
         Metric(
             "rx.lat", "us per query as the client sees it: threads * 1e6 / qps", "thread_us", "queries", "us",
-            headline=True, first=True, title="latency of a query",
+            headline=True, first=True, title=title_of("rx.lat"),
         ),
         Metric(
             "io.lat", "us per storage read from its start to its end, by the device's counter (diskstats)",
-            "read_us", "reads", "us", headline=True, first=True, title="latency of a storage read",
+            "read_us", "reads", "us", headline=True, first=True, title=title_of("io.lat"),
         ),
         Metric(
-            "usPer", "user CPU, us per query", "user_us", "queries", "us", headline=True, title="user CPU of a query",
+            "usPer", "user CPU, us per query", "user_us", "queries", "us", headline=True, title=title_of("usPer"),
         ),
         Metric(
             "syPer", "system CPU, us per query", "system_us", "queries", "us", headline=True,
-            title="system CPU of a query",
+            title=title_of("syPer"),
         ),
         Metric(
             "cpuPer",
             "usPer + syPer, us per query; by the scheduler's clock; where something writes: of the query threads",
-            "cpu_us", "queries", "us", headline=True, first=True, title="CPU of a query",
+            "cpu_us", "queries", "us", headline=True, first=True, title=title_of("cpuPer"),
         ),
         Metric(
             "bgPer", "CPU of flushes and compactions, us per query; where something writes", "background_us", "queries",
-            "us", absent="nothing was flushed or compacted in it", title="CPU of flushes and compactions",
+            "us", absent="nothing was flushed or compacted in it", title=title_of("bgPer"),
         ),
         Metric("usPerRead", "user CPU, us per storage read", "user_us", "own_reads", "us"),
         Metric("syPerRead", "system CPU, us per storage read", "system_us", "own_reads", "us"),
         Metric(
             "cpuPerRead", "CPU, us per storage read", "cpu_us", "own_reads", "us", headline=True,
-            title="CPU of a storage read",
+            title=title_of("cpuPerRead"),
         ),
         Metric(
             "readsPerQuery", "storage reads per query: the process's own, by its account of bytes", "own_reads",
-            "queries", digits=3, headline=True, title="storage reads a query",
+            "queries", digits=3, headline=True, title=title_of("readsPerQuery"),
         ),
         Metric(
-            "reqsz", "KiB per storage read", "read_kib", "reads", "KiB", headline=True, title="size of a storage read",
+            "reqsz", "KiB per storage read", "read_kib", "reads", "KiB", headline=True, title=title_of("reqsz"),
         ),
         Metric("csPer", "context switches of the process per query", "switches", "queries"),
         Metric(

@@ -266,7 +266,7 @@ def _of_stage(rule: FindingRule, ladder: Ladder, ran: Carried, record: RunRecord
     factor, whole, unit = 1.0, ladder.query_ns / 1e3, "us a read call" if ladder.start == "syscall" else "us a query"
     known = None
     if ran.rate is not None and not ran.is_disturbed and latency and ladder.start == "query":
-        factor, whole, unit = latency * 1e3 / cycle, latency, "us a query (rx.lat)"
+        factor, whole, unit = latency * 1e3 / cycle, latency, "us a query (latency)"
         known = record.intervals.get("rx.lat")
     us = _as_known(Interval(factor * mean, factor * (mean - error), factor * (mean + error), n), known)
     return _finding(rule, us, whole, unit, "", remarks=_median(rung, factor) + ran.words)

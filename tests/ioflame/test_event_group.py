@@ -99,8 +99,8 @@ def cells(of: EventGroup) -> list[list[str]]:
 
 def test_of_cycles_and_instructions_there_is_how_many_a_cycle() -> None:
     assert cells(group()) == [
-        ["owner", "cycles", "instructions", "instr/cycle"],
-        ["LRU", "1,000", "2,500", "2.50"],
+        ["category", "cycles", "instructions", "instr/cycle"],
+        ["block cache", "1,000", "2,500", "2.50"],
         ["other", "2,000", "2,000", "1.00"],
         ["all", "3,000", "4,500", "1.50"],
     ]

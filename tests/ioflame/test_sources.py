@@ -83,6 +83,7 @@ REPLACED = (
     r"published order|the source document",
     r"no fixed part",
     r"did not answer ready",
+    r"\b[Oo]wner by leaf\b|\bCPU by owner\b|\bowner category\b|^owner +%|% of ns\b",
 )
 _KINDS = (".py", ".rs", ".toml", ".html", ".js", ".sh", ".md", "Makefile")
 

@@ -74,7 +74,7 @@ def test_it_opens_with_its_texts_and_the_pointer_tells_of_a_frame(page: Page) ->
     weight = sum(s.weight for s in stacks() if "__libc_pread" in s.frames)
     for text in (
         "__libc_pread",
-        "libc+k: the read call: libc and the kernel below it",
+        "read syscall: the read call: libc and the kernel below it",
         f"{weight / 1e6:.3f} ms ({weight:,} ns)",
         f"{percent(weight, WHOLE)} of all",
         f"{US_PER_QUERY * weight / WHOLE:.3f} us per query",

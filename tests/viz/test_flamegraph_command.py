@@ -17,6 +17,7 @@ import pytest
 from ground.errors import MeasurementError
 from ground.results.files import Files
 from ground.results.run import Run
+from ground.text.titles import title_of
 from ioflame.cli import main
 from tests.places import RECORDINGS
 from tests.viz.runs import record
@@ -78,7 +79,7 @@ def test_stacks_of_a_run_have_the_colours_of_its_report(tmp_path: Path) -> None:
         out = tmp_path / f"{number}.svg"
         assert main(["flamegraph", str(run.path(Files.FOLDED)), "-o", str(out), *rules]) == 0
         drawn.append(out.read_text())
-    assert drawn[0] == drawn[1] and "libc+k" in drawn[0]
+    assert drawn[0] == drawn[1] and "read syscall" in drawn[0]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +143,9 @@ def test_rules_give_the_published_shares(tmp_path: Path) -> None:
     out = tmp_path / "x.svg"
     given = RECORDINGS / "readrandom-1u-profile13.folded"
     assert main(["flamegraph", str(given), "-o", str(out), "--unit", "cycles", "--rules", "rocksdb"]) == 0
-    shown = {name: float(share) for name, share in re.findall(r">([\w:+]+) (\d+\.\d\d) %</text>", out.read_text())}
+    shown = {name: float(share) for name, share in re.findall(r">([\w :+]+) (\d+\.\d\d) %</text>", out.read_text())}
     for name, published in (("libc+k", 37.30), ("checksm", 3.76), ("bloom", 18.35), ("BSI", 2.28), ("File", 3.74)):
-        assert shown[name] == pytest.approx(published, abs=0.011)
+        assert shown[title_of(name)] == pytest.approx(published, abs=0.011)
 
 
 def test_a_recording_of_an_engine_is_recognised_without_rules(
@@ -214,12 +215,14 @@ def test_a_narrow_frame_is_not_drawn_but_counted() -> None:
 
 def test_the_legend_adds_up_to_100_and_keeps_a_category_without_a_stack() -> None:
     data = embedded(flamegraph(stacks(), options()))
-    assert [tuple(category[:2]) for category in data["categories"]] == list(CATEGORIES)
+    assert [tuple(category[:2]) for category in data["categories"]] == [
+        (title_of(name), label) for name, label in CATEGORIES
+    ]
     shares = {name: share for name, _, share in data["categories"]}
     assert sum(round(float(share) * 100) for share in shares.values()) == 10_000
-    assert shares["LRU"] == "0.00"
+    assert shares["block cache"] == "0.00"
     bloom = sum(s.weight for s in stacks() if s.category == "bloom")
-    assert abs(float(shares["bloom"]) - 100 * bloom / total(stacks())) < 0.01
+    assert abs(float(shares["bloom filter"]) - 100 * bloom / total(stacks())) < 0.01
 
 
 def test_a_category_nobody_announced_is_added_and_plain_text_is_other() -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from folding.stackfold import stackfold_binary
 from ground.errors import MeasurementError
 from ground.results.profile import read_profile
+from ground.text.titles import title_of
 from tests.places import RECORDINGS
 from tests.viz.categorised import read_categorised
 from tests.viz.conftest import Opener
@@ -114,9 +115,14 @@ def test_what_cannot_be_printed_is_replaced() -> None:
 
 # ---- packed ----------------------------------------------------------------------------------------------------------
 def values_of(some: list[tuple[Stack, str | None]]) -> list[tuple[Any, ...]]:
+    """A page has titles of categories."""
     return sorted(
-        (s.frames, s.weight, s.samples, s.category, s.anchor_depth, leaf, s.objects, s.thread) for s, leaf in some
-    )
+        (
+            s.frames, s.weight, s.samples, title_of(s.category), s.anchor_depth, leaf and title_of(leaf), s.objects,
+            s.thread,
+        )
+        for s, leaf in some
+    )  # fmt: skip
 
 
 def packed(some: list[Stack]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from ground.results.frame_differences import (
 from ground.results.interval import Interval
 from ground.results.record import ObserverCost, Target, Unobserved
 from ground.results.verdicts import Apart, Comparability
+from ground.text.titles import title_of
 from tests.viz import observers
 from tests.viz.experiments import RUN, VIEW
 from tests.viz.markup import drawn, rows_of, text_of, titles
@@ -101,17 +102,17 @@ def test_the_owner_view_has_a_share_and_a_cost_for_each_category() -> None:
     run = view()
     assert run.owner is not None
     row = run.owner.rows[0]
-    cells = cells_of(owner(run, HUES), row.name)
+    cells = cells_of(owner(run, HUES), title_of(row.name))
     (cost,) = (cell for cell in cells if cell == f"{row.weight / run.owner.total_weight * 20.0:.3f}")
-    assert cost and percentages([one.weight for one in run.owner.rows])[0] in cells[1]
+    assert cost and percentages([one.weight for one in run.owner.rows])[0] in cells[2] and cells[1] == row.name
     bare = replace(run.owner, rows=[replace(one, us_per_query=None, us_per_read=None) for one in run.owner.rows])
     assert "Costs are not shown" in owner(replace(run, owner=bare), HUES)
-    assert "No owner view" in owner(replace(run, owner=None), HUES)
+    assert "no categories" in owner(replace(run, owner=None), HUES)
     # Of a target that nothing counts.
     target = record(metrics={"cores": 2.0}, target=Target("--pid 42", "/server", [42]))
     told = owner(replace(view(), record=target, owner=bare), HUES)
-    assert "There is no us per query" in text_of(told) and "Without weight: LRU." in text_of(told)
-    assert not re.search(r">LRU</button>", told)  # it may do none of what has no weight
+    assert "There is no us per query" in text_of(told) and "Without weight: block cache." in text_of(told)
+    assert not re.search(r">block cache</button>", told)  # it may do none of what has no weight
 
 
 def test_the_leaf_view_is_the_heaviest_first_and_names_what_has_no_weight() -> None:
@@ -123,7 +124,7 @@ def test_the_leaf_view_is_the_heaviest_first_and_names_what_has_no_weight() -> N
     shown = re.findall(r'data-name="([^"]*)"|>([^<>]+)</button></th>', told)
     names = [one or other for one, other in shown]
     heaviest = sorted(named, key=lambda row: -row.weight)
-    assert names == [*(row.name for row in heaviest if row.weight), "other"]
+    assert names == [*(title_of(row.name) for row in heaviest if row.weight), "other"]
     assert "Without weight: none." in text_of(told) and "No leaf view" in leaf(replace(run, leaf=None))
     # A matrix needs both views, and some weight.
     run = view()
@@ -150,9 +151,9 @@ def test_latencies_stand_below_each_other_from_the_client_to_the_device() -> Non
     told = section_markup([every_latency(metrics, observers.ladder(), 104.5, observers.io_latency())])
     rows = {tuple(row[:2]): row[2] for row in rows_of(told, "Latency from the engine to the device")}
     # 74 ms of 507 reads; sys_pre 2, queue 2, device 58, wake 1, runq 14, sys_post 1
-    assert {one: rows[one] for one in rows if one[0] in ("rx.lat", "io.lat")} == {
-        ("rx.lat", "baseline"): "104.00", ("io.lat", "baseline"): "65.00", ("rx.lat", "ladder"): "104.50",
-        ("io.lat", "ladder"): "65.00", ("io.lat", "iolat"): f"{74_000 / 507:.2f}",
+    assert {one: rows[one] for one in rows if one[0] in ("latency", "disk latency")} == {
+        ("latency", "baseline"): "104.00", ("disk latency", "baseline"): "65.00", ("latency", "ladder"): "104.50",
+        ("disk latency", "ladder"): "65.00", ("disk latency", "iolat"): f"{74_000 / 507:.2f}",
     }  # fmt: skip
     assert (rows["query", "ladder"], rows["read call", "ladder"]) == ("100.00", "78.00")
     assert rows["block total", "ladder"] == "60.00"
@@ -183,9 +184,9 @@ def test_the_wall_clock_is_in_us_a_query_or_in_ms_where_nothing_counts_queries()
     title = "Wall clock by category, on and off the CPU"
     rows = rows_of(section_markup(wall_clock_section(observers.wall_clock())), title)
     assert rows[0] == ["wall clock", "category", "us/query", "%"] and rows[1] == ["on-CPU", "all", "25.000", "25.00"]
-    assert ["io", "libc+k", "65.000", "65.00"] in rows and rows[-1] == ["all", "", "100.000", "100.00"]
+    assert ["io", "read syscall", "65.000", "65.00"] in rows and rows[-1] == ["all", "", "100.000", "100.00"]
     uncounted = rows_of(section_markup(wall_clock_section(replace(observers.wall_clock(), queries=None))), title)
-    assert uncounted[0][2] == "ms" and ["io", "libc+k", "1,300.000", "65.00"] in uncounted
+    assert uncounted[0][2] == "ms" and ["io", "read syscall", "1,300.000", "65.00"] in uncounted
     # Waits for a CPU have their switches.
     told = run_queue_panel(observers.run_queue())
     assert "1,000 voluntary, 5 involuntary (1,005/s)" in text_of(told)
@@ -204,7 +205,7 @@ def test_locks_are_shares_of_the_time_of_threads_that_work() -> None:
     assert rows["waiting for locks"] == ["20.00", "0.20", "20"] and "left out: 1" not in told
     assert rows["waiting for conditions"] == ["30.00", "0.30", "30"]
     (site,) = rows_of(told, "Who waits, by the first frame that is no lock primitive")[1:]
-    assert site == ["rocksdb::lru_cache::LRUCacheShard::Lookup", "mutex", "LRU", "20.00", "5.00", "25"]
+    assert site == ["rocksdb::lru_cache::LRUCacheShard::Lookup", "mutex", "block cache", "20.00", "5.00", "25"]
     bare = section_markup(locks_section(replace(observers.locks(), sites=[]), None))
     assert "no sample was in a lock" in bare and rows_of(bare, "Locks")[1][2] == "-"
 
@@ -272,8 +273,8 @@ def test_runs_beside_each_other_have_differences_unless_something_bars_them() ->
     told = comparison([base, other], apart)
     rows = {row[0]: row for row in rows_of(told, "Baseline windows")}
     assert rows["figure"][:4] == ["figure", "run-a (base)", "run-b", "\u0394"] and rows["qps"][3] == "+10.0 %"
-    shares = {row[0]: row for row in rows_of(told, "owner: % of weight")}
-    assert shares["bloom"][1] == shares["bloom"][2] and shares["bloom"][3] == "+0.00"
+    shares = {row[0]: row for row in rows_of(told, "CPU by category: % of weight")}
+    assert shares["bloom filter"][1] == shares["bloom filter"][2] and shares["bloom filter"][3] == "+0.00"
     assert rows_of(told, "What differs")[1] == ["tool engine", "7.8.3", "7.9"]
     barred = comparison([base, other], replace(apart, barriers=["threads"]))
     assert "\u0394" not in [cell for row in rows_of(barred, "Baseline windows") for cell in row]

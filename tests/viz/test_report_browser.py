@@ -36,7 +36,7 @@ def test_it_opens_with_one_screen_and_the_rest_is_folded(chromium_page: Opener) 
     for words in ("assertions on", "1,000 keys", "2 x Model (VM)"):
         assert words in page.locator(".ran").inner_text()
     assert "10,000" in page.locator(".tiles:visible").inner_text()
-    for words in (FOUND[0].sentence, "the read call: libc and the kernel below it libc+k", "queries a second qps"):
+    for words in (FOUND[0].sentence, "read syscall", "queries a second qps"):
         box = page.get_by_text(words, exact=True).first.bounding_box()
         assert box is not None and box["y"] + box["height"] <= 900, words
     verdict = page.locator("#first-0 ~ .banner")
@@ -91,11 +91,11 @@ def test_every_table_copies_as_tsv_and_markdown_and_every_plot_saves(chromium_pa
     owners.locator('[data-copy-as="tsv"]').click()
     page.wait_for_function("window.copied", polling=20)
     lines = [line.split("\t") for line in page.evaluate("copied").split("\n")]
-    assert lines[0][:4] == ["owner", "% of ns", "95 %", "us/query"]
-    assert lines[-1][:2] == ["all", "100.00"] and {len(line) for line in lines} == {8}
+    assert lines[0][:4] == ["category", "short", "CPU %", "95 %"]
+    assert lines[-1][:3] == ["all", "", "100.00"] and {len(line) for line in lines} == {9}
     owners.locator('[data-copy-as="markdown"]').click()
     page.wait_for_function("copied.startsWith('|')", polling=20)
-    assert page.evaluate("copied").split("\n")[1].startswith("| --- | ---: |")
+    assert page.evaluate("copied").split("\n")[1].startswith("| --- |")
 
     texts = saved_by(lambda: page_of(chromium_page, own=True))
     assert not [name for name, text in texts.items() if b"var(--" in text]
@@ -329,11 +329,14 @@ def test_the_other_flame_graphs(chromium_page: Opener) -> None:
     page.keyboard.press("/")
     page.keyboard.type("pread64")
     assert page.locator(f"{shown} [data-part=found]").inner_text().startswith("matched 100.00 % of all")
-    page.locator(f"{shown} .keys button", has_text="woken").click()
-    assert "only stacks with state woken: 13.33 % of all" in page.locator(f"{shown} [data-part=status]").inner_text()
+    page.locator(f"{shown} .keys button", has_text="run-queue wait").click()
+    assert (
+        "only stacks with state run-queue wait: 13.33 % of all"
+        in page.locator(f"{shown} [data-part=status]").inner_text()
+    )
     page.reload()
     page.locator(f"{shown}[data-of=off]").wait_for()
-    assert "state woken" in page.locator(f"{shown} [data-part=status]").inner_text()
+    assert "state run-queue wait" in page.locator(f"{shown} [data-part=status]").inner_text()
     page.locator("[data-graph=pmp]").click()
     assert page.locator(shown).get_attribute("data-of") == "pmp"
     page.go_back()
@@ -341,4 +344,4 @@ def test_the_other_flame_graphs(chromium_page: Opener) -> None:
     # A category of the tables is about the CPU.
     page.locator("button.pick[data-owner='0']").click()
     page.locator(f"{shown}[data-of=cpu]").wait_for()
-    assert "only stacks with owner" in page.locator(f"{shown} [data-part=status]").inner_text()
+    assert "only stacks with category" in page.locator(f"{shown} [data-part=status]").inner_text()

@@ -56,7 +56,7 @@ def test_the_page_of_a_run_is_made_from_its_files(
     page = (run.directory / "report.html").read_text()
     assert str(run.directory / "report.html") in capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
-    assert "libc+k 60.00 %" in re.sub(r"</i>", "", page) and "Owner by leaf" in page and "svg class" in page
+    assert "read syscall 60.00 %" in re.sub(r"</i>", "", page) and "Category by leaf" in page and "svg class" in page
     write_page_of([run.directory], run.directory / "again.html")
     assert (run.directory / "again.html").read_text() == page  # the same files, the same bytes
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 
+from ground.text.titles import title_of
 from ground.text.toml import tomllib
 from tests.places import ROOT
 from tests.viz.conftest import Opener
@@ -49,12 +50,15 @@ def test_a_share_is_printed_alike_wherever_it_stands() -> None:
         weights[stack.category] = weights.get(stack.category, 0) + stack.weight
     names = ["libc+k", "checksm", "bloom", "LRU", "other"]
     for name, share in zip(names, percentages([weights.get(name, 0) for name in names]), strict=True):
-        assert f"{name} {share} %</button>" in page  # the legend
-        row = re.search(rf"{re.escape(name)}</button></th><td><div class=\"share\">.*?<span>([^<]*)</span>", page)
+        assert f"{title_of(name)} {share} %</button>" in page  # the legend
+        row = re.search(
+            rf"{re.escape(title_of(name))}</button></th><td>[^<]*</td><td><div class=\"share\">.*?<span>([^<]*)</span>",
+            page,
+        )
         if weights.get(name):
             assert row is not None and row[1] == share  # the table
         else:
-            assert row is None and f"Without weight: {name}." in page
+            assert row is None and f"Without weight: {title_of(name)}." in page
     assert total(stacks()) == sum(weights.values())
 
 

@@ -37,7 +37,7 @@ def test_pointer_and_search_tell_name_owner_weights_share_cost_and_samples(page:
     weight = sum(s.weight for s in stacks() if "__libc_pread" in s.frames)
     for words in (
         "__libc_pread",
-        "owner: libc+k (the read call: libc and the kernel below it)",
+        "category: read syscall (the read call: libc and the kernel below it)",
         f"{weight / 1e6:.3f} ms ({weight:,} ns)",
         "0.00 % of all (0 ns)",
         f"{percent(weight, WHOLE)} of all",
@@ -179,14 +179,14 @@ def test_a_sandwich_counts_a_recursive_function_once(chromium_page: Opener) -> N
 def test_a_click_on_a_category_filters_and_another_takes_it_back(page: Page) -> None:
     bloom = sum(s.weight for s in stacks() if s.category == "bloom")
     page.locator('.keys [data-owner="2"]').click()
-    assert part(page, "status").startswith(f"only stacks with owner bloom: {percent(bloom, WHOLE)} of all")
+    assert part(page, "status").startswith(f"only stacks with category bloom filter: {percent(bloom, WHOLE)} of all")
     assert boxes(page)[0] == ["all", bloom]
     assert page.locator('.pick[data-owner="2"]').get_attribute("aria-pressed") == "true"
     page.locator('.pick[data-owner="2"]').click()
     assert part(page, "status").startswith("view: the whole profile")
     page.locator('.matrix [data-owner="0"][data-leaf="0"]').click()
     device = sum(s.weight for s in stacks() if s.category == "libc+k" and leaf_of(stacks())[s.frames] == "k:device")
-    assert "owner libc+k and leaf k:device" in part(page, "status")
+    assert "category read syscall and leaf kernel: driver" in part(page, "status")
     assert boxes(page)[0] == ["all", device]
     page.go_back()
     assert part(page, "status").startswith("view: the whole profile")

@@ -100,7 +100,7 @@ def test_the_mark_of_the_device_stays_on_the_axis_when_others_read_too(await_us:
         r'bracket m-device" d="M([\d.]+) [\d.]+v8M[\d.]+ [\d.]+H([\d.]+)M[\d.]+ [\d.]+(v8|l6 4l-6 4)"', plot
     )
     assert mark is not None and float(mark[2]) <= 1000 - 60
-    assert (mark[3] != "v8") == cut and f"io.lat of vda: {await_us}.00" in plot.replace(",", "")
+    assert (mark[3] != "v8") == cut and f"disk latency of vda: {await_us}.00" in plot.replace(",", "")
     queue = re.search(r'data-stage="queue" x="([\d.]+)"', plot)
     assert queue is not None and float(mark[1]) == pytest.approx(float(queue[1]), abs=0.1)
     if not cut:
@@ -115,7 +115,9 @@ def test_the_gap_is_named_with_its_largest_part_and_with_reads_of_others() -> No
         return finding(replace(observers.ladder(), device=device))
 
     known = told(LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES, 8 * 65))
-    taken = "takes 100.00 us, of which block layer and device take 60.00 us (io.lat of vda, by diskstats: 65.00 us)"
+    taken = (
+        "takes 100.00 us, of which block layer and device take 60.00 us (disk latency of vda, by diskstats: 65.00 us)"
+    )
     assert taken in known and "The other 40.00 us, 40 % of the query" in known
     assert "The largest part of them is run-queue wait, 14.00 us (35 %)" in known
     others = LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES + 500, 8 * 65)
@@ -153,7 +155,7 @@ def test_a_page_says_a_thing_once_and_with_the_number_of_its_samples() -> None:
 
 def test_the_cost_of_no_sample_of_other_has_an_interval() -> None:
     page = render_report([view([stack for stack in stacks() if stack.category != "other"])])
-    heads, *rows = rows_of(page, "CPU by owner")
+    heads, *rows = rows_of(page, "CPU by category")
     other = next(row for row in rows if row[0] == "other")
     cost = heads.index("us/query")
     assert other[cost] == "0.000" and re.fullmatch(r"0\.000\D+0\.\d*[1-9]", other[cost + 1])

@@ -171,23 +171,26 @@ def owner_text(rows: list[Category], unit: str = "ns", width: int = 100, **more:
 def test_the_whole_owner_table() -> None:
     assert owner_text(ROWS, "cycles", 64, about=None) == (
         "CPU\n"
-        "  owner   % of cycles          95 %  us/query  us/read      n\n"
-        "  libc+k        37.30  35.92..38.70     7.179    7.121  1,730\n"
-        "  bloom         18.35  17.26..19.49     3.532    3.503    851\n"
-        "  LRU            0.00    0.00..0.08     0.000    0.000      0\n"
-        "  other         44.35  42.93..45.78     8.535    8.466  2,057\n"
-        "  all          100.00             -    19.246   19.090  4,638\n"
+        "  category     short   CPU %         95 % us/query us/read     n\n"
+        "  read syscall libc+k  37.30 35.92..38.70    7.179   7.121 1,730\n"
+        "  bloom filter bloom   18.35 17.26..19.49    3.532   3.503   851\n"
+        "  block cache  LRU      0.00   0.00..0.08    0.000   0.000     0\n"
+        "  other                44.35 42.93..45.78    8.535   8.466 2,057\n"
+        "  all                 100.00            -   19.246  19.090 4,638\n"
         "  95 %: interval of Wilson from the number of samples, taken as\n"
         "  independent draws of equal weight; it does not include what\n"
         "  changes from run to run."
     )
     # What each row is stands beside it or below; or beside it alone, cut. What is heaviest can come first.
-    assert "  LRU       the block cache" in owner_text(ROWS, "cycles", 60)
-    assert re.search(r"^  libc\+k .* 1,730  the read call: lib~$", owner_text(ROWS, "cycles", 82, about=CUT), re.M)
+    assert "  block cache   the block cache" in owner_text(ROWS, "cycles", 60)
+    assert re.search(
+        r"^  read syscall .* 1,730  the read call: libc~$", owner_text(ROWS, "cycles", 92, about=CUT), re.M
+    )
     assert "the read call" not in owner_text(ROWS, "cycles", 60, about=CUT)
     found = Categories("owner", [], 10000, [ROWS[1], *ROWS], [])
-    names = [line.split()[0] for line in table_text(categories_table(found, "ns", ""), 60).splitlines()[2:6]]
-    assert names == ["libc+k", "bloom", "bloom", "other"]
+    lines = table_text(categories_table(found, "ns", ""), 60).splitlines()
+    names = [line.split()[0] for line in lines[2:6]]
+    assert names == ["read", "bloom", "bloom", "other"]
 
 
 def test_intervals_stand_beside_the_shares() -> None:

@@ -6,7 +6,7 @@ function ioflameRun(article, block, index, several) {
   const { percent, group, scaled } = ioflameCore;
   const packed = JSON.parse(by(block, "script.profile").textContent);
   const turn = block.dataset.of;
-  const kind = packed.kind ?? "owner";
+  const kind = packed.kind ?? "category";
   const profile = ioflameUnpack(packed.profile);
   const views = ioflameViews(profile);
   const { data, total } = profile;

@@ -13,7 +13,7 @@ A report page (`pack`, format 2, read by assets/profile.js) has own weights by s
 
     objects, object         distinct objects (DSOs), "" first for an unknown one; the object of each name. One name of
                             two objects is there twice; from `threads` on, names are those of threads
-    categories, leaves      [name, label] of the owner and the leaf view; leaves is empty where no leaf view was made
+    categories, leaves      [title, label] of the owner and the leaf view; leaves is empty where no leaf view was made
     end, weight, samples    of each stack, by node: the node it ends at; samples is null where they were not counted
     leaf, thread            of each stack: its place in `leaves` and in `names`, or null where that is not known
 
@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ground.results.profile import OTHER
+from ground.text.titles import title_of
 from viz.flame.layout import shorter_forms
 from viz.flame.tree import DrawnTree, FrameTree
 from viz.printable import printable
@@ -82,8 +83,8 @@ def pack(
         "objects": objects,
         "object": [object_place[name] for _, name in entries] + [0] * len(threads),
         "threads": len(entries),
-        "categories": [[name, labels.get(name, "")] for name in tree.categories],
-        "leaves": [[name, label] for name, label in leaves.items()],
+        "categories": [[title_of(name), labels.get(name, "")] for name in tree.categories],
+        "leaves": [[title_of(name), label] for name, label in leaves.items()],
         "name": [number[entry] for entry in zip(tree.name, tree.object, strict=True)],
         "depth": tree.depth,
         "category": tree.category,

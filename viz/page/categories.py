@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from ground.results.categories import Categories
+from ground.text.titles import title_of
 from viz.flame.palette import hue_class
 from viz.page.rendering import absent, render, section_markup, table_markup
 from viz.page.run_view import RunView
@@ -19,7 +20,7 @@ from viz.weights import exact_weight, percentages
 def owner(view: RunView, hues: Sequence[int]) -> Markup:
     """Table of the owner view."""
     if view.owner is None or not view.owner.rows:
-        return absent("No owner view: this run has no categories.")
+        return absent("This run has no categories.")
     more = f"Rules checked with {', '.join(view.owner.rules_checked)}. Click a row to see only its stacks."
     return _view(view, view.owner, "owner", f"{cost_words(view.record, view.owner)} {more}", hues)
 
@@ -39,7 +40,7 @@ def _view(
     hues: Sequence[int] | None = None,
 ) -> Markup:
     """kind: owner or leaf, the two views that the flame graph knows: a row of one filters it"""
-    places = {printable(row.name): place for place, row in enumerate(found.rows)}
+    places = {printable(title_of(row.name)): place for place, row in enumerate(found.rows)}
     classes = None if hues is None else {row.name: hue_class(hue) for row, hue in zip(found.rows, hues, strict=True)}
 
     def pick(name: str) -> str:
@@ -48,7 +49,8 @@ def _view(
         return name if place is None else render("pick.html", kind=kind, place=place, hue=hue, name=name)
 
     unit = view.record.profile.unit if view.record.profile else "weight"
-    title = f"CPU by {kind}: {found.description}" if found.description else f"CPU by {kind}"
+    title = "CPU by category" if kind == "owner" else f"CPU by {kind}"
+    title += f": {found.description}" if found.description else ""
     cores = view.record.metrics.get("cores")
     table = categories_table(found, unit, title, cores=cores, hues=classes, more=more)
     return table_markup(table, pick, saved=f"{kind}.svg")
@@ -97,14 +99,14 @@ def matrix(view: RunView) -> Markup:
                 "heat": f"{(weight / most) ** 0.5:.3f}",  # by area: a cell of 1 % beside one of 50 % can be seen
                 "owner": owner_place,
                 "leaf": leaf_place,
-                "title": f"{column.name}, {row.name}: {exact_weight(weight, unit)}",
+                "title": f"{title_of(column.name)}, {title_of(row.name)}: {exact_weight(weight, unit)}",
                 "share": f"{100 * weight / total:.2f}",
             }
             cells.append(cell if weight else None)
-        rows.append({"name": row.name, "cells": cells, "sum": leaf_shares[leaf_place]})
+        rows.append({"name": title_of(row.name), "cells": cells, "sum": leaf_shares[leaf_place]})
     legend = (
         "What ran at the bottom (rows), on whose behalf (columns). Colour by the square root of the share. "
         "Cells are rounded each; the sums are rounded so that they add up to 100. A cell filters the flame graph."
     )
     sums = [owner_shares[place] for place, _ in owners]
-    return render("matrix.html", legend=legend, owners=[row.name for _, row in owners], rows=rows, sums=sums)
+    return render("matrix.html", legend=legend, owners=[title_of(row.name) for _, row in owners], rows=rows, sums=sums)

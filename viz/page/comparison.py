@@ -13,6 +13,7 @@ from ground.results.files import Files
 from ground.results.ladder import Ladder
 from ground.results.metrics import LEGEND
 from ground.results.verdicts import Apart
+from ground.text.titles import title_of, with_name
 from viz.figures import HEADLINE, account_digits, beside_base, interval_text
 from viz.page.frames import frames_compared
 from viz.page.ladder import ladders_compared
@@ -84,7 +85,7 @@ def _headline(views: Sequence[RunView], names: Sequence[str], compared: bool) ->
         values = [view.record.metrics.get(name) for view in views]
         if all(value is None for value in values):
             continue
-        row = [name]
+        row = [with_name(name)]
         for index, value in enumerate(values):
             row.append("-" if value is None else form.format(value))
             if scattered:
@@ -153,8 +154,9 @@ def _categories(
     # printed as the tables of each run print them: digits that add up to 100
     printed = [dict(zip(of, percentages([row.weight for row in of.values()]), strict=True)) for of in of_runs]
     parts = []
-    costs = f"{kind}: us per query" + (f" ({heading})" if heading and allowed[True] else "")
-    for title, costed in ((f"{kind}: % of weight", False), (costs, True)):
+    told = "CPU by category" if kind == "owner" else f"CPU by {kind}"
+    costs = f"{told}: us per query" + (f" ({heading})" if heading and allowed[True] else "")
+    for title, costed in ((f"{told}: % of weight", False), (costs, True)):
         compared = allowed[costed]
         rows = []
         for name in order:
@@ -164,7 +166,7 @@ def _categories(
                 values.append(None if category is None else category.us_per_query if costed else category.share)
             if not any(values):
                 continue
-            row = [name]
+            row = [title_of(name)]
             for index, value in enumerate(values):
                 row.append("-" if value is None else f"{value:.3f}" if costed else printed[index][name])
                 if index and compared:
@@ -174,5 +176,5 @@ def _categories(
             rows.append(row)
         if rows:
             legend = "\u0394 in us per query." if costed else _POINTS
-            parts.append(table(title, _heads(kind, names, compared), rows, legend=legend if compared else ""))
+            parts.append(table(title, _heads("category", names, compared), rows, legend=legend if compared else ""))
     return Markup("").join(parts)

@@ -74,13 +74,15 @@ def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
     whole, unit = (us, "us") if us is not None else (cores, "cores") if cores is not None else (100.0, "%")
     *named, other = enumerate(view.owner.rows)
     ordered = [*sorted(named, key=lambda entry: -entry[1].weight), other]
-    parts = [
-        BarPart(row.label or "not in any category", row.name, hues[place], _cost(row, whole))
-        for place, row in ordered
-        if row.weight
-    ]
+    parts = [BarPart(*_called(row), hues[place], _cost(row, whole)) for place, row in ordered if row.weight]
     total = "" if unit == "%" else f": {_figure(whole)} {unit}"
     return _Bar(where_it_goes(view.record) + total, _joined(parts), unit, other_words(view.owner))
+
+
+def _called(row: Category) -> tuple[str, str]:
+    """Its title; where it has none, what it is and its name."""
+    title = title_of(row.name)
+    return (title, "") if title != row.name else (row.label or "not in any category", row.name)
 
 
 def _cost(row: Category, whole: float) -> float:
@@ -107,7 +109,7 @@ def _as_it_ran(bar: _Bar, record: RunRecord, kind: str) -> _Bar:
     ran, latency = carried(record, kind), record.metrics.get("rx.lat")
     if not ran.is_disturbed:
         return bar
-    plain = f" In the baseline windows a query took {_figure(latency)} us (rx.lat)." if latency else ""
+    plain = f" In the baseline windows a query took {_figure(latency)} us." if latency else ""
     return bar._replace(note=f"{bar.note}.{ran.words}{plain}".strip(". "))
 
 

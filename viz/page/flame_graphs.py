@@ -21,7 +21,7 @@ from viz.weights import percentages, scaled_weight
 
 def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> Markup:
     """profile: of the CPU, as `flame_data` gives it. The others are there where the run has their stacks."""
-    # In the order of the on-CPU graph, so that an owner has one colour.
+    # In the order of the on-CPU graph, so that a category has one colour.
     owners = [(name, label) for name, label in profile["profile"]["categories"]] if profile is not None else []
     found = [] if profile is None else [("cpu", "on-CPU", profile)]
     found += [(graph.key, graph.name, graph.make(title, owners)) for graph in observed.graphs if weighs(graph.stacks)]
@@ -40,7 +40,7 @@ def flame_graphs(found: Sequence[tuple[str, str, dict[str, Any]]]) -> Markup:
             "key": key,
             "name": name,
             "group": "object (DSO)" if len(data["profile"]["objects"]) > 1 else "namespace, by name",
-            "kind": data.get("kind", "owner"),  # what the categories are
+            "kind": data.get("kind", "category"),  # what the categories are
             "note": data.get("note", ""),
             "legend": _legend(data),
             "data": Markup(json_text(data)),
@@ -56,8 +56,8 @@ def _legend(data: dict[str, Any]) -> list[dict[str, Any]]:
     for end, weight in zip(columns["end"], columns["weight"], strict=True):
         weights[columns["category"][end]] += int(weight)
     shares = percentages(weights)
-    # An owner without weight is news; a state that was not seen is none, nor what a target does not do.
-    every = data.get("kind", "owner") == "owner" and data.get("every", True)
+    # A category without weight is news; a state that was not seen is none, nor what a target does not do.
+    every = data.get("kind", "category") == "category" and data.get("every", True)
     return [
         {"place": place, "name": name, "label": label, "hue": hues[place], "share": shares[place]}
         for place, (name, label) in enumerate(columns["categories"])
@@ -91,7 +91,7 @@ def pmp_graph(stacks: Sequence[Stack]) -> Graph:
     """stacks: by wall clock, with their owner category"""
 
     def make(title: str, owners: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        return flame_data(stacks, f"PMP: {title}", "ns", None, owners, kind="owner")
+        return flame_data(stacks, f"PMP: {title}", "ns", None, owners, kind="category")
 
     return Graph("pmp", "PMP wall clock", stacks, make)
 

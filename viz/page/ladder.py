@@ -73,7 +73,7 @@ def _gap(ladder: Ladder) -> dict[str, str] | None:
     if ladder.device is not None and ladder.device.await_ns is not None:
         others = ladder.others_reads
         whose = f", with {others:,} reads of others in it" if others else ""
-        counted = f"io.lat of {ladder.device.name}, by diskstats: {us(ladder.device.await_ns)} us{whose}"
+        counted = f"disk latency of {ladder.device.name}, by diskstats: {us(ladder.device.await_ns)} us{whose}"
     return {
         "total": us(ladder.total.mean_ns),
         "inside": us(inside),
@@ -108,7 +108,7 @@ def ladders_compared(rows: Sequence[LadderRow | None], names: Sequence[str], com
     seen = [name for name in STAGES if any(row.ladder.stage(name).count for row in shown)]
     cells = [line(name, partial(_mean, name)) for name in seen]
     cells.append(line("the whole query", lambda ladder: ladder.total.mean_ns))
-    cells.append(line("io.lat", lambda ladder: ladder.device.await_ns if ladder.device is not None else None))
+    cells.append(line("disk latency", lambda ladder: ladder.device.await_ns if ladder.device is not None else None))
     bars = plot_figure("Latency ladders", ladder_plot(shown), "ladders.svg", "", "latency ladder", _KINDS)
     legend = "\u0394 in us." if compared else ""
     return bars + table("Latency by stage, average", heads, cells, legend=legend)

@@ -18,6 +18,7 @@ from pathlib import Path
 from markupsafe import escape
 
 from ground.system.atomic_files import write_whole
+from ground.text.titles import title_of
 from viz.assets import asset
 from viz.flame.embedded import json_text, tree_columns
 from viz.flame.layout import layout
@@ -68,7 +69,9 @@ def flamegraph(stacks: Iterable[Stack], options: FlamegraphOptions) -> str:
     labels = {printable(name): printable(label) for name, label in options.categories}
     tree = FrameTree(stacks, tuple(labels))
     shares = percentages(tree.category_weights())
-    keys = [Key(name, labels.get(name, ""), share) for name, share in zip(tree.categories, shares, strict=True)]
+    keys = [
+        Key(title_of(name), labels.get(name, ""), share) for name, share in zip(tree.categories, shares, strict=True)
+    ]
     fills_of = partial(fills, tree.categories)
     return drawing(tree, keys, options, "share of all:", partial(_hover, tree, options), fills_of)
 
@@ -136,7 +139,7 @@ def _hover(tree: FrameTree, options: FlamegraphOptions, node: int) -> str:
     lines = [
         tree.name[node],
         f"{scaled_weight(weight, unit)} ({exact_weight(weight, unit)})",
-        f"{100 * weight / tree.total:.2f} % of all, {tree.categories[tree.category[node]]}",
+        f"{100 * weight / tree.total:.2f} % of all, {title_of(tree.categories[tree.category[node]])}",
     ]
     if options.us_per_query is not None:
         lines.append(f"{options.us_per_query * (weight / tree.total):.3f} us per query")

@@ -103,14 +103,14 @@ def _row(row: LadderRow, top: float, at: _At) -> list[Markup]:
     foot = bar + _BAR + _rows_of(labels) * _LABELS
     device = ladder.device
     if device is not None and device.await_ns is not None:
-        told = f"io.lat of {device.name}: {us(device.await_ns)} (diskstats)"
+        told = f"disk latency of {device.name}: {us(device.await_ns)} (diskstats)"
         start = _device_at(ladder)
         drawn += _bracket("m-device", at(start), at(start + device.await_ns), foot + 8, told)
     rx_lat = _rx_lat_ns(row)
     if rx_lat and ladder.start == "query":
         whose = "the engine's count" if row.rx_lat_us is not None else "the queries seen here"
         mixed = "" if ladder.finished == total.count else "; all queries, cache hits too"
-        drawn += _bracket("m-engine", at(0), at(rx_lat), foot + 32, f"rx.lat: {us(rx_lat)} ({whose}{mixed})")
+        drawn += _bracket("m-engine", at(0), at(rx_lat), foot + 32, f"latency: {us(rx_lat)} ({whose}{mixed})")
     return drawn
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from ground.results.categories import Categories, Category
 from ground.results.metrics import MODE_METRIC
 from ground.results.record import RunRecord
+from ground.text.titles import title_of
 from viz.figures import other_words, where_it_goes
 from viz.svg.elements import element
 from viz.svg.share_bar import share_bar
-from viz.table import ABOUT, BAR, COUNT, PERCENT_2, WORDS, Column, Form, Section, Table, fixed, tsv_only
+from viz.table import ABOUT, BAR, COUNT, PERCENT_2, TITLE, WORDS, Column, Form, Section, Table, fixed, tsv_only
 from viz.weights import percentages
 
 _RULE = "the first known frame from the root owns all below it"
@@ -26,6 +27,8 @@ _OVER_SAMPLES = (
 _STEAL = "steal: between which the share must be, whichever samples hold time that the hypervisor took."
 _FRAMES_SHOWN = 5
 _US = fixed(3)
+# Units of profiles that are time on a CPU.
+_OF_CPU = ("ns", "cycles")
 _Z = 1.959963984540054  # of 95 %, two-sided
 
 
@@ -52,7 +55,8 @@ def cost_words(record: RunRecord, found: Categories) -> str:
     """How the cost of a row was worked out."""
     if record.profile is not None and any(row.us_per_query is not None for row in found.rows):
         metric = MODE_METRIC[record.profile.mode]
-        return f"us = share of weight in the perf window x {metric} of the baseline windows, per query and per read."
+        words = f"us = share of weight in the perf window x {title_of(metric)} of the baseline windows"
+        return f"{words}, per query and per read."
     if record.target is None:
         return "Costs are not shown: the baseline windows have no CPU per query."
     return (
@@ -120,15 +124,16 @@ def categories_table(
 
     top = max((row.share for row in rows), default=0.0) or 1.0
     columns = [
-        Column[Category]("category", found.view, WORDS, lambda row: row.name),
+        Column[Category]("category", "category", TITLE, lambda row: row.name),
+        Column("", "short", WORDS, _short, measured=True),
         tsv_only(f"weight_{unit}", lambda row: row.weight),
         tsv_only("share_percent", lambda row: row.share),
         tsv_only("share_low_percent", lambda row: row.interval.low if row.interval else None),
         tsv_only("share_high_percent", lambda row: row.interval.high if row.interval else None),
         tsv_only("us_per_query_low", lambda row: row.us_interval.low if row.us_interval else None),
         tsv_only("us_per_query_high", lambda row: row.us_interval.high if row.us_interval else None),
-        Column("", f"% of {unit}", PERCENT_2, lambda row: printed[row.name], on="screen"),
-        Column("", f"% of {unit}", PERCENT_2, with_bar, on="page"),
+        Column("", share_head(unit), PERCENT_2, lambda row: printed[row.name], on="screen"),
+        Column("", share_head(unit), PERCENT_2, with_bar, on="page"),
         Column("", "95 %", PERCENT_2, _range(interval, 2), measured=True),
         Column("", "cores", _US, in_use, measured=True),
         Column("us_per_query", "us/query", _US, lambda row: row.us_per_query, measured=True),
@@ -152,8 +157,18 @@ def categories_table(
     )  # fmt: skip
 
 
+def share_head(unit: str) -> str:
+    """Of a column of shares of a profile in this unit."""
+    return "CPU %" if unit in _OF_CPU else f"% of {unit}"
+
+
+def _short(row: Category) -> str | None:
+    """The name by which rules, TSV and the store have it, where that is another."""
+    return None if title_of(row.name) == row.name else row.name
+
+
 def without_weight(found: Categories) -> str:
-    empty = [row.name for row in found.rows[:-1] if not row.weight]
+    empty = [title_of(row.name) for row in found.rows[:-1] if not row.weight]
     return f"Without weight: {', '.join(empty)}." if empty else ""
 
 

@@ -29,7 +29,7 @@ def decisions_table(
     delta = max((one.delta for one in decisions.values()), default=0.0)
     scale = scale_of(map(_place, decisions.values()), 100 * delta)
     columns = [
-        Column[_Figure]("", "figure", WORDS, lambda row: f"{row[1].mark} {row[0]}"),
+        Column[_Figure]("", "figure", WORDS, lambda row: f"{row[1].mark} {title_of(row[0])}"),
         Column("", base, value, lambda row: row[1].base_value),
         Column("", arm, value, lambda row: row[1].arm_value),
         Column("", "ratio", fixed(3), lambda row: _ratio(row[1]), on="page"),

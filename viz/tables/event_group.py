@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ground.results.event_group import EventGroup, GroupRow
-from viz.table import WORDS, Column, Form, Section, Table, fixed, tsv_only
+from viz.table import TITLE, Column, Form, Section, Table, fixed, tsv_only
 
 _CYCLES, _INSTRUCTIONS = "cycles", "instructions"
 
@@ -19,7 +19,7 @@ def group_section(group: EventGroup) -> Section:
         return lambda row: row.weights[place]
 
     columns = [
-        Column[GroupRow]("category", group.view, WORDS, lambda row: row.name),
+        Column[GroupRow]("category", "category", TITLE, lambda row: row.name),
         *(
             Column(one.event, name, each, weight(at))
             for at, (one, name) in enumerate(zip(group.members, bare, strict=True))

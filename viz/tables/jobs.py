@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ground.results.job_costs import FixedPart, JobCosts, JobCpu, JobDevice, JobRow, JobTotal, StallRow
+from ground.text.titles import title_of
 from ground.text.tsv import Row
 from viz.table import COUNT, MIB, WORDS, Column, Form, Records, Section, Table, Value, fixed, matrix, tsv_only
 
@@ -81,7 +82,7 @@ def _by_category(costs: JobCosts) -> tuple[list[str], list[tuple[str, list[Value
     total = {name: sum(one.categories.get(name, 0) for one in shown) for name in costs.labels}
     names = sorted((name for name, weight in total.items() if weight), key=lambda name: -total[name])
     rows: list[tuple[str, list[Value]]] = [
-        (name, [_us_a_mib(one.categories.get(name, 0) / 1e3, one) for one in shown]) for name in names
+        (title_of(name), [_us_a_mib(one.categories.get(name, 0) / 1e3, one) for one in shown]) for name in names
     ]
     rows += [
         ("all", [_us_a_mib(one.ns / 1e3, one) for one in shown]),

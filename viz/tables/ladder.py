@@ -146,10 +146,10 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> Iterator[_Book]:
         yield _Book("client's own loop", ladder.outside.mean_ns, words)
         by_engine = 1e3 * (rx_lat_us if rx_lat_us is not None else ladder.seen_us)
         whose = "the engine's count" if rx_lat_us is not None else "the queries seen"
-        yield _Book("rx.lat", by_engine, f"threads x 1e6 / qps, by {whose}")
+        yield _Book(title_of("rx.lat"), by_engine, f"threads x 1e6 / qps, by {whose}")
         rest = ladder.rest_ns(by_engine)
         share = 100 * rest / by_engine if by_engine else 0.0
-        yield _Book("rest", rest, f"{share:+.1f} % of rx.lat, less the probes, estimated")
+        yield _Book("rest", rest, f"{share:+.1f} % of the latency, less the probes, estimated")
     yield from _device_books(ladder)
 
 
@@ -166,7 +166,7 @@ def _device_books(ladder: Ladder) -> Iterator[_Book]:
         if share < REST:
             told = "what they took is too little of the device's time to be seen"
         words += f" ({others:,} of them others'; {told})"
-    yield _Book(f"io.lat of {device.name}", device.await_ns, words)
+    yield _Book(f"disk latency of {device.name}", device.await_ns, words)
     gap = total.mean_ns - inside
     largest, *rest = ladder.device_gap()
     part = f"{largest.mean_ns / 1e3:.2f} us ({100 * largest.mean_ns / gap:.0f} %): {STAGES[largest.name].about}"

@@ -9,7 +9,7 @@ from ground.results.histogram import Histogram
 from ground.results.io_latency import IoLatency
 from ground.results.ladder import STAGES, Ladder
 from ground.text.titles import title_of
-from viz.table import ABOUT, TITLE, WORDS, Block, Column, Section, Table, fixed
+from viz.table import ABOUT, TITLE, Block, Column, Section, Table, fixed
 from viz.tables.ladder import inside_ns
 
 # Of the read call, of which only a ladder from there on has the durations.
@@ -94,7 +94,7 @@ def latency_section(metrics: Mapping[str, float], ladder: Ladder | None, io: IoL
 
 def latency_table(layers: Sequence[Layer]) -> Table[Layer]:
     columns = [
-        Column[Layer]("layer", "latency, us", WORDS, lambda layer: layer.name),
+        Column[Layer]("layer", "latency, us", TITLE, lambda layer: layer.name),
         Column("window", "window", TITLE, lambda layer: layer.window),
         Column("avg_us", "avg", _US, lambda layer: layer.mean_us),
         Column("p50_us", "p50", _US, lambda layer: layer.percentile(50.0)),

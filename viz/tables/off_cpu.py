@@ -18,7 +18,6 @@ from viz.table import (
     MS,
     PERCENT_2,
     TITLE,
-    WORDS,
     Block,
     Column,
     Form,
@@ -116,7 +115,7 @@ def wall_clock_section(clock: WallClock) -> Section:
     queries, total = clock.queries or None, clock.elapsed_ns or 1
     columns = [
         Column[WallRow]("", "wall clock", TITLE, lambda row: row.state),
-        Column("", "category", WORDS, lambda row: row.category),
+        Column("", "category", TITLE, lambda row: row.category),
         Column(
             "",
             "us/query" if queries else "ms",

@@ -15,6 +15,7 @@ from viz.table import (
     COUNT,
     NAME,
     PERCENT_2,
+    TITLE,
     WORDS,
     Block,
     Column,
@@ -29,7 +30,7 @@ from viz.tables.off_cpu import left_out
 
 # Rows that the screen has room for.
 _SHOWN = 10
-_NAME = 44  # the table of locks then fits the 100 columns of a summary
+_NAME = 36  # the table of locks then fits the 100 columns of a summary
 _LACKING = {
     "ended": "threads ended before they stopped",
     "did_not_stop": "samples of threads that stayed in the kernel: kernel side only",
@@ -133,7 +134,7 @@ def locks_section(locks: Locks, pmp: Pmp | None) -> Section:
     return [
         *section,
         _sites("lock_sites", who, locks.sites, total),
-        _sites("lock_owners", "The same by owner category" if locks.sites else "", locks.owners, total),
+        _sites("lock_owners", "The same by category" if locks.sites else "", locks.owners, total),
         _sites("condition_sites", "", locks.condition_sites, total),
     ]
 
@@ -155,15 +156,17 @@ def _sites(name: str, title: str, sites: Sequence[LockSite], total: int) -> Tabl
     def share(tally: Tally) -> float | None:
         return 100 * tally.weight_ns / total if total else None
 
-    # An owner category has no kind of lock.
+    # A category has no kind of lock.
     kind: list[Column[LockSite]] = [
         Column("kind", "kind", WORDS, lambda site: site.kind),
-        Column("category", "owner", WORDS, lambda site: site.category),
+        Column("category", "category", TITLE, lambda site: site.category),
     ]
     if not any(site.kind for site in sites):
         kind = [tsv_only("kind"), tsv_only("category")]
     columns = [
-        Column[LockSite]("place", "place", _FRAME, lambda site: site.place),
+        Column[LockSite](
+            "place", "place", _FRAME if any(site.kind for site in sites) else TITLE, lambda site: site.place
+        ),
         *kind,
         Column("", "% waiting", PERCENT_2, lambda site: share(site.waiting)),
         tsv_only("waiting_samples", lambda site: site.waiting.samples),

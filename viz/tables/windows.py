@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ground.results.interval import Interval
 from ground.results.metrics import LEGEND, METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of, window_metrics
 from ground.results.record import ObserverCost, RunRecord, Unobserved, Window
+from ground.text.titles import title_of, with_name
 from ground.text.tsv import Row
 from viz.figures import HEADLINE, figure_text, host_change_words
 from viz.table import ABOUT, COUNT, TITLE, WORDS, Column, Form, Records, Section, Table, fixed, tsv_only
@@ -36,7 +37,8 @@ def figures_table(record: RunRecord) -> Table[str]:
 
     title = "Baseline windows (nothing attached)"
     columns = [
-        Column[str]("figure", "figure", WORDS, lambda name: name),
+        Column[str]("figure", "figure", TITLE, lambda name: name),
+        Column("", "short", WORDS, lambda name: None if title_of(name) == name else name),
         tsv_only("value", lambda name: record.metrics[name]),
         tsv_only("low", lambda name: end(name, "low")),
         tsv_only("high", lambda name: end(name, "high")),
@@ -60,7 +62,7 @@ def windows_section(record: RunRecord) -> Section:
         Column[_Measured]("", "window", TITLE, lambda row: row.kind),
         *([Column("", "turns", COUNT, lambda row: row.turns)] if any(w.round for w in record.windows) else []),
         Column("", "seconds", fixed(1), lambda row: row.seconds),
-        *(Column("", name, Form(METRICS[name].form.format), metric(name)) for name in names),
+        *(Column("", title_of(name), Form(METRICS[name].form.format), metric(name)) for name in names),
         Column("", "how it ended", ABOUT, lambda row: row.note, on="page"),
     ]
     counted = "us per query, context switches per query" if "qps" in names else "cores, us per storage read"
@@ -69,7 +71,7 @@ def windows_section(record: RunRecord) -> Section:
         for windows in _as_shown(record.windows)
         for note in [windows[0].note]
     ]
-    more = "; ".join(f"{name}: {LEGEND[name]}" for name in names)
+    more = "; ".join(f"{with_name(name)}: {LEGEND[name]}" for name in names)
     return [
         Records("windows", [_record(record, window) for window in record.windows]),
         Table("", f"Windows ({counted})", columns, rows, more=more),

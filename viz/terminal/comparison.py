@@ -92,7 +92,7 @@ def _lines(record: Comparison, found: Verdicts, width: int | None) -> Iterator[s
             if name in DECIDING and decision.difference is not None:
                 of = decision.difference.variances
                 parts = map(percent, (of.session, of.block, of.window))
-                section.append("  {} varies: sessions {}, blocks {}, windows {}".format(name, *parts))
+                section.append("  {} varies: sessions {}, blocks {}, windows {}".format(title_of(name), *parts))
         if arm.twin:
             title = f"A/A control: {arm.base} against itself, so any difference here is noise"
             section.append(decisions_table(title, arm.base, "again", arm.twin))

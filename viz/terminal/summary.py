@@ -11,7 +11,7 @@ from ground.results.findings import Finding
 from ground.results.record import RunRecord
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
-from ground.text.titles import title_of
+from ground.text.titles import title_of, with_name
 from viz.columns import folded
 from viz.figures import (
     FIRST,
@@ -78,7 +78,7 @@ def render_screen(
     so. Then jobs and what watching cost go. What failed and what is missing stays whole.
     """
     ran = "\n".join(_head(record, width)[:2])
-    figures = ", ".join(f"{name} {figure_text(record, name)}" for name in FIRST if name in record.metrics)
+    figures = ", ".join(f"{with_name(name)} {figure_text(record, name)}" for name in FIRST if name in record.metrics)
     if figures:
         ran += "\n" + fold_line(figures, width, 2)
     head = [*_lost(record, width), ran, *_warnings(record, width)]
@@ -112,7 +112,12 @@ def render_first_look(record: RunRecord, categories: Categories, rests_on: str, 
 def _owner_table(record: RunRecord, categories: Categories, width: int) -> str:
     assert record.profile is not None
     table = categories_table(
-        categories, record.profile.unit, where_it_goes(record), cores=record.metrics.get("cores"), about=CUT
+        categories,
+        record.profile.unit,
+        where_it_goes(record),
+        cores=record.metrics.get("cores"),
+        # Titles say what rows are, and leave room for the bars.
+        about=None if any(title_of(row.name) != row.name for row in categories.rows) else CUT,
     )
     lines = [table_text(replace(table, legend=other_words(categories)), width)]
     if empty := without_weight(categories):

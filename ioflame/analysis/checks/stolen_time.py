@@ -13,6 +13,7 @@ from ground.results.checks import Check, Verdict
 from ground.results.profile import Slices
 from ground.results.record import RunRecord, Window
 from ground.settings import Setting
+from ground.text.titles import title_of
 
 # Of the weight; less moves no share by more than its own sampling does.
 _LITTLE = 0.02
@@ -92,7 +93,7 @@ def stolen_checks(
     # Of the threads that the view is of, which are all of them where nothing writes.
     whole = sum(row.weight for row in rows)
     bounds = ((row.name, *share_bounds(row.weight, whole, stolen)) for row in rows if row.weight)
-    words = ", ".join(f"{name} {100 * low:.1f}..{100 * high:.1f} %" for name, low, high in bounds)
+    words = ", ".join(f"{title_of(name)} {100 * low:.1f}..{100 * high:.1f} %" for name, low, high in bounds)
     means = "true shares are not known exactly"
     if words:
         means += f": they lie between {words} (`steal` in the tables)"

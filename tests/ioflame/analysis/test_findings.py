@@ -225,7 +225,7 @@ def test_a_stage_is_carried_over_to_rx_lat_where_its_window_ran_as_the_plain_one
     run.metrics["rx.lat"] = 100.0
     (found,) = findings(RULES, of_rate(run, "ladder", 0.95), ladder=traced)
     assert found.us.estimate == pytest.approx(100.0, rel=1e-3)
-    assert found.sentence.startswith("100.0 [100.0, 100.0] of 100.0 us a query (rx.lat) are run-queue wait")
+    assert found.sentence.startswith("100.0 [100.0, 100.0] of 100.0 us a query (latency) are run-queue wait")
     assert "disturbed" not in found.sentence and "p50" not in found.sentence
     (slow,) = findings(RULES, of_rate(run, "ladder", 0.36), ladder=traced)
     assert slow.sentence.startswith("30.0 [30.0, 30.0] of 30.0 us a query are run-queue wait")
@@ -251,7 +251,7 @@ def test_what_others_prolonged_is_told_with_what_they_did(run: RunRecord) -> Non
 def test_a_part_is_known_no_better_than_its_whole(run: RunRecord) -> None:
     run.metrics["rx.lat"], run.intervals["rx.lat"] = 100.0, Interval(100.0, 60.0, 140.0, 5)
     (found,) = findings(RULES, of_rate(run, "ladder", 0.95), ladder=ladder_of("runq", [30_000] * 1000))
-    assert found.sentence.startswith("100.0 [60.0, 140.0] of 100.0 us a query (rx.lat)")
+    assert found.sentence.startswith("100.0 [60.0, 140.0] of 100.0 us a query (latency)")
 
 
 def test_what_is_disturbed_comes_after_what_is_not(run: RunRecord, tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_pager_on_a_terminal_and_plain_text_in_a_pipe(run: Path) -> None:
     argv = [str(Path(sys.executable).with_name("ioflame")), "show", str(run), "windows"]
     environment = {**os.environ, "PAGER": "sed s/^/paged:/", "TERM": "xterm"}
     plain = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
-    assert plain.startswith("Plain windows (") and "paged:" not in plain
+    assert plain.startswith("Baseline windows (") and "paged:" not in plain
     ours, theirs = pty.openpty()
     with subprocess.Popen(argv, env=environment, stdin=theirs, stdout=theirs) as shown:
         os.close(theirs)
@@ -215,4 +215,4 @@ def test_a_pager_on_a_terminal_and_plain_text_in_a_pipe(run: Path) -> None:
     os.close(ours)
     lines = paged.decode().splitlines()
     assert all(line.startswith("paged:") for line in lines)
-    assert lines[0].startswith("paged:Plain windows (") and len(lines) > 5
+    assert lines[0].startswith("paged:Baseline windows (") and len(lines) > 5
