@@ -38,7 +38,7 @@ def figures_table(record: RunRecord) -> Table[str]:
     title = "Baseline windows (nothing attached)"
     columns = [
         Column[str]("figure", "figure", TITLE, lambda name: name),
-        Column("", "short", WORDS, lambda name: None if title_of(name) == name else name),
+        Column[str]("", "short", WORDS, lambda name: None if title_of(name) == name else name),
         tsv_only("value", lambda name: record.metrics[name]),
         tsv_only("low", lambda name: end(name, "low")),
         tsv_only("high", lambda name: end(name, "high")),
