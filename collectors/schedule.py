@@ -118,7 +118,7 @@ class Schedule(Windows):
         faults: list[int] = []
         before = self._probe.minor_faults()
         missing = ["QPS was still changing"]
-        with self._reporter.stage("warm-up: until cache, page faults and QPS are steady", bound):
+        with self._reporter.stage("warm-up: until cache, page faults and QPS are steady", bound, "warm-up"):
             while missing and time.monotonic() < deadline:
                 self._step()
                 if new := len(self._report.rates) - len(faults):

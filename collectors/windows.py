@@ -72,7 +72,7 @@ class Windows(abc.ABC):
         """A window with nothing attached. what: said of it while it runs."""
         if self._plain_at_counts:
             self._await_count()
-        with self._reporter.stage(what, seconds):
+        with self._reporter.stage(what, seconds, "plain"):
             self._window("plain", seconds, at_counts=self._plain_at_counts)
 
     def begin_turns(self) -> None:
@@ -103,7 +103,7 @@ class Windows(abc.ABC):
         if not self._plain_at_counts:  # else the window before has ended at one
             self._await_count()
         with (
-            reporter.stage(f"{title_of(observer.kind)} window: {observer.what}", seconds),
+            reporter.stage(f"{title_of(observer.kind)} window: {observer.what}", seconds, observer.kind),
             attached(observer, reporter),
         ):
             with reporter.waits_for(f"{observer.kind} to begin"):

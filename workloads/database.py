@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from ground.text.progress import Reporter
 from ground.text.units import format_bytes, format_count
 from workloads.build import EngineBuild
 from workloads.engine import Engine, Tree
-from workloads.scales import Sizing
+from workloads.scales import DatabaseShape, Sizing
 from workloads.seeds import SeedLedger
 from workloads.steps import StepParameters
 
@@ -38,6 +39,8 @@ _PARTIAL = re.compile(r"ioflame-(?:db|seeds)(?:\.json\.\d+)?\.part")
 _COMPLAINT = re.compile(r"(?<!\.)\b(?:error|failed)\b(?!\.\w)", re.IGNORECASE)
 # A load writes at least this many bytes a second on any disk worth measuring; below it we give up.
 _SLOWEST_LOAD = 5 << 20
+# Between two looks at how much of a load is there.
+_LOOK_SECONDS = 2.0
 
 
 @contextlib.contextmanager
@@ -75,13 +78,31 @@ def is_loaded(directory: Path) -> bool:
     return _manifest(directory).get("state") == "loaded"
 
 
+def load_seconds(shape: DatabaseShape) -> float:
+    """That a load should take, on a disk that is not the slowest."""
+    return shape.disk_bytes / (150 << 20)
+
+
+def apply_seconds(shape: DatabaseShape) -> float:
+    """That a step should take which leaves another tree."""
+    return 12 + shape.disk_bytes / (100 << 20)
+
+
+# To look at the tree, and to wait for what a load has left to compact.
+TREE_SECONDS, SETTLE_SECONDS = 1.0, 6.0
+
+
 @dataclass(frozen=True)
 class _Stage:
-    """What the user reads while a step runs, the seconds it should take, and those after which it is given up."""
+    """What the user reads while a step runs, the seconds it should take, and those after which it is given up.
+
+    loads: bytes that its files will have at least
+    """
 
     what: str
     expected: float
     bound: float
+    loads: int = 0
 
 
 def _manifest(directory: Path) -> dict[str, object]:
@@ -188,7 +209,7 @@ class Database:
         size = self.shape.disk_bytes
         data = format_bytes(self.shape.data_bytes)
         what = f"load {format_count(self.shape.num_keys)} keys ({data}) into {self.directory}"
-        stage = _Stage(what, size / (150 << 20), size / _SLOWEST_LOAD)
+        stage = _Stage(what, load_seconds(self.shape), size / _SLOWEST_LOAD, self.shape.data_bytes)
         text = self._step(step, stage, children, reporter, log)
         stored = sum(level.mib for level in self._engine.parse_tree(text).levels) << 20
         if step == "load" and stored < self.shape.data_bytes * (0.9 if self.shape.compression == "none" else 0.4):
@@ -226,7 +247,7 @@ class Database:
             manifest.pop("settled", None)
             self._write_manifest({**manifest, "state": f"within {step}"})
         size = self.shape.disk_bytes
-        stage = _Stage(step, 12 + size / (100 << 20), size / _SLOWEST_LOAD)
+        stage = _Stage(step, apply_seconds(self.shape), size / _SLOWEST_LOAD)
         text = self._step(step, stage, children, reporter, log, threads)
         if changes:
             settled = {"settled": True} if self._engine.steps()[step].settles else {}
@@ -235,7 +256,7 @@ class Database:
 
     def tree(self, children: Children, reporter: Reporter, log: Path) -> Tree:
         """The current tree; nothing is compacted."""
-        stage = _Stage("look at the LSM tree", 1, 300)
+        stage = _Stage("look at the LSM tree", TREE_SECONDS, 300)
         return self._engine.parse_tree(self._step("levelstats", stage, children, reporter, log))
 
     def settle(self, children: Children, reporter: Reporter, log: Path) -> Tree:
@@ -246,7 +267,7 @@ class Database:
         manifest = _manifest(self.directory)
         if manifest.get("settled") is True:
             return self.tree(children, reporter, log)
-        stage = _Stage("empty L0 and wait until no compaction is pending", 6, 900)
+        stage = _Stage("empty L0 and wait until no compaction is pending", SETTLE_SECONDS, 900)
         text = self._step("settle", stage, children, reporter, log)
         self._write_manifest({**manifest, "settled": True})
         return self._engine.parse_tree(text)
@@ -284,9 +305,12 @@ class Database:
         self, step: str, stage: _Stage, children: Children, reporter: Reporter, log: Path, threads: int = 1
     ) -> str:
         argv = self.command(step, threads, self.take_seeds(step, threads).first)
-        with reporter.stage(stage.what, stage.expected):
+        with reporter.stage(stage.what, stage.expected, step) as arrived:
             child = children.start(f"{self._engine.about.client} {step}", argv, stdout=log)
-            code = child.wait(max(stage.bound, 120))
+            end = time.monotonic() + max(stage.bound, 120)
+            while (code := child.wait(_LOOK_SECONDS)) is None and time.monotonic() < end:
+                if stage.loads:
+                    arrived(min(self._stored_bytes(), stage.loads) >> 20, stage.loads >> 20)
             if code is None:
                 child.stop()
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -294,6 +318,14 @@ class Database:
             return text
         self._explain(step, child, text, log)
         return text
+
+    def _stored_bytes(self) -> int:
+        """Of its files, which the engine may remove meanwhile."""
+        found = 0
+        for entry in os.scandir(self.directory):
+            with contextlib.suppress(FileNotFoundError):
+                found += entry.stat().st_size
+        return found
 
     def _complaints(self, text: str) -> list[str]:
         """Lines in which the client complains; a path that it prints is no complaint, whatever it is called."""

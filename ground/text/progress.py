@@ -6,12 +6,13 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from ground.text.columns import escaped
+from ground.text.steps import Steps
 from ground.text.terminal import steering_stderr
 from ground.text.units import format_seconds
 
@@ -41,6 +42,7 @@ class Reporter:
         self._keep = keep
         self._started = time.monotonic()
         self._beside = self._left = False
+        self._steps: Steps | None = None
         self._stream = steering_stderr()
         self._live = None
         if self._stream.isatty() and not quiet and moves:
@@ -54,10 +56,30 @@ class Reporter:
         """One that moves where somebody looks on, leaves nothing, and is quiet elsewhere: for what takes seconds."""
         return cls(quiet=not sys.stderr.isatty(), keep=False)
 
+    def plan(self, steps: Iterable[tuple[str, float]]) -> None:
+        """What a run will do: stages that are such steps say which they are, and how long all of it takes yet.
+
+        steps: name and seconds of each
+        """
+        self._steps = Steps(list(steps))
+
     def line(self, text: str) -> None:
         """One plain line, with the seconds since the start."""
         if not self.quiet:
             self._write(f"[{time.monotonic() - self._started:4.0f} s] {text}")
+
+    def show(self, text: str) -> None:
+        """Text that what is printed at the end replaces: on a terminal it stands above the moving line until then."""
+        if self._live is None:
+            self.line(text)
+        else:
+            self._live.above = text
+
+    def keep_shown(self) -> None:
+        """Nothing will replace it."""
+        if self._live is not None and self._live.above:
+            self._live.write(self._live.above)
+            self._live.above = ""
 
     def warn(self, text: str) -> None:
         """A line that is printed even when quiet."""
@@ -102,18 +124,34 @@ class Reporter:
             timer.cancel()
 
     @contextmanager
-    def stage(self, what: str, expected: float | None = None) -> Iterator[Arrived]:
-        """A stage that runs; `expected` in seconds, where it is known. Of a download it is told how far it is."""
-        estimate = f" (about {format_seconds(expected)})" if expected else ""
+    def stage(self, what: str, expected: float | None = None, step: str = "") -> Iterator[Arrived]:
+        """A stage that runs; `expected` in seconds, where it is known. What it gives is told how far it is.
+
+        step: of those that were planned
+        """
+        steps = self._steps if self._steps is not None and self._steps.begin(step, expected) else None
+        said = [f"about {format_seconds(expected)}"] if expected else []
         if self._live is None:
-            self.line(f"{what}{estimate}")
-            yield self._quarters()
+            said += [str(steps)] if steps else []
+            self.line(what + f" ({'; '.join(said)})" * bool(said))
+            yield self._arriving(self._quarters(), steps)
             return
         begun = time.monotonic()
-        with self._live.moving(what, estimate, expected) as arrived:
-            yield arrived
+        with self._live.moving(what, "".join(f"({one})" for one in said), expected, steps) as arrived:
+            yield self._arriving(arrived, steps)
         if self._keep:
             self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
+
+    def _arriving(self, shown: Arrived, steps: Steps | None) -> Arrived:
+        """What shows how far a stage is; a step's time left follows from how long that took."""
+        begun = time.monotonic()
+
+        def arrived(done: float, whole: float) -> None:
+            if steps is not None and done:
+                steps.expect((time.monotonic() - begun) * max(whole / done - 1, 0))
+            shown(done, whole)
+
+        return arrived
 
     def _quarters(self) -> Arrived:
         """A line for each quarter that has come, where none moves."""
@@ -123,7 +161,8 @@ class Reporter:
             nonlocal said
             if (quarters := int(4 * done / whole)) > said:
                 said = quarters
-                self.line(f"{done:.0f} of {whole:.0f} MB")
+                left = f" ({self._steps})" if self._steps is not None and self._steps.place else ""
+                self.line(f"{done:.0f} of {whole:.0f} MB{left}")
 
         return arrived
 

@@ -30,9 +30,11 @@ def kept(
     try:
         conduct()
     except KeyboardInterrupt:
+        reporter.keep_shown()
         reporter.warn(f"interrupted; {ended}. Kept: {directory}{again}")
         return False
     except IoflameError:
+        reporter.keep_shown()
         reporter.warn(f"what was measured until then is kept in {directory}{again}")
         raise
     return True

@@ -47,7 +47,7 @@ def first_look(run: Run, perf: Observer, reporter: Reporter) -> None:
             return
     page = f"report:       {shown_path(run.path(Files.REPORT))}   (of this first look)"
     width = terminal_width(sys.stderr) or 100
-    reporter.line(f"{render_first_look(seen.record, table, rests_on, width)}\n\n{page}\n")
+    reporter.show(f"{render_first_look(seen.record, table, rests_on, width)}\n\n{page}\n")
 
 
 def fold_so_far(run: Run, place: Path) -> tuple[Run, Analysed]:

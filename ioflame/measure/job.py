@@ -143,15 +143,19 @@ class Planned:
         return windows + self.duration * bool(names or not self.watching)
 
     @property
+    def usual_warm_up(self) -> float:
+        """Seconds; where rounds follow it may be longer, and they fewer."""
+        bound = self.scale.warmup
+        return min(max(_USUAL_WARM_UP * bound, _SHORTEST_WARM_UP), bound) if self.in_turns else bound
+
+    @property
     def lifetime(self) -> int:
         """Seconds that the engine is asked to send queries for: all windows, and what is between them.
 
         That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
         """
         turns = self.rounds.lasting(self.in_turns) if self.in_turns else 0.0
-        bound = self.scale.warmup
-        warm_up = min(max(_USUAL_WARM_UP * bound, _SHORTEST_WARM_UP), bound) if turns else bound
-        lasting = warm_up + turns + self.seconds_of_windows(self.in_windows) + REPORT_LAG_SECONDS
+        lasting = self.usual_warm_up + turns + self.seconds_of_windows(self.in_windows) + REPORT_LAG_SECONDS
         if "perf" in self.in_windows and self.options.callgraph == "auto":
             lasting += _TRIALS_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS

@@ -36,6 +36,7 @@ from ioflame.measure.call_graphs import TRIAL_SECONDS, choose_call_graph
 from ioflame.measure.first_look import first_look
 from ioflame.measure.job import Job, describe_database, describe_tree
 from ioflame.measure.jobs import clock_pair, note_jobs
+from ioflame.measure.planned_steps import steps_of_profile
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.measure.turns import Turns
 from ioflame.measure.windows import PLAIN, run_windows
@@ -59,8 +60,9 @@ def database_of(job: Job) -> Database:
 def load_and_measure(job: Job, database: Database, run: Run, reporter: Reporter) -> None:
     """Loads the database where it is not there yet, measures, and lets `latest` point to the run."""
     with recorded(run, Children()) as children:
-        creates = job.engine.step(job.options.workload).creates
-        if not database.check() and not creates:
+        creates, loaded = job.engine.step(job.options.workload).creates, database.check()
+        reporter.plan(steps_of_profile(job, loaded=loaded))
+        if not loaded and not creates:
             database.load(children, reporter, run.path("load.log"))
         measure(job, database, run, children, reporter, looks=not reporter.quiet)
     run.point_latest()
@@ -176,7 +178,7 @@ def _end(workload: Workload, reporter: Reporter) -> None:
     job, run, child = workload.job, workload.run, workload.child
     # The time that a shorter warm-up has left; a client that uses no CPU is not waited for.
     grace = job.scale.warmup + 60
-    with reporter.stage(f"wait for {job.engine.about.client} to exit"):
+    with reporter.stage(f"wait for {job.engine.about.client} to exit", step="exit"):
         if job.engine.by_our_client:
             child.stop(grace, quiet=QUIET_SECONDS)
         elif child.wait(grace, quiet=QUIET_SECONDS) is None:
@@ -268,12 +270,16 @@ class Workload:
         windows = job.in_windows
         try:
             # While the cache fills nothing is measured yet. perf waits for the trial, which says how it records.
-            for name in [name for name in job.in_turns if name != "perf"]:
-                self._attach(name, turns, windows)
+            others = [name for name in job.in_turns if name != "perf"]
+            if others:
+                with self._reporter.stage(f"attach {', '.join(others)}", step="attach"):
+                    for name in others:
+                        self._attach(name, turns, windows)
             self.warm_up()
             if "perf" in job.in_turns:
                 self._attach("perf", turns, windows)
             if turns.observers:
+                ours = job.engine.by_our_client
                 one, reserved = job.rounds.lasting(turns.observers, 1), job.seconds_of_windows(windows)
 
                 def another(done: int) -> bool:
@@ -285,11 +291,12 @@ class Workload:
                         *(f"the {title_of(name)} window" for name in windows),
                     ]
                     self.keep()
-                    if job.engine.by_our_client and done >= job.rounds.number:
+                    if ours and done >= job.rounds.number:
                         return False
                     return not done or self.schedule.seconds_left - reserved >= one
 
-                turns.run(self.schedule, job.rounds, self.run.record.seeds[-1].first, another)
+                lasting = 0.0 if ours else self.schedule.seconds_left - reserved
+                turns.run(self.schedule, job.rounds, self.run.record.seeds[-1].first, another, lasting)
         finally:
             turns.detach()
         return [name for name in job.watching if name in windows]

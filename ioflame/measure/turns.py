@@ -84,13 +84,17 @@ class Turns:
             self._try(observer, observer.attach)
         return True
 
-    def run(self, windows: Windows, rounds: Rounds, seed: int, another: Callable[[int], bool]) -> None:
-        """seed: of the order of the observers in each round; another: whether there is one more, after so many"""
+    def run(
+        self, windows: Windows, rounds: Rounds, seed: int, another: Callable[[int], bool], seconds: float = 0.0
+    ) -> None:
+        """seed: of the order of the observers in each round; another: whether there is one more, after so many
+
+        seconds: that all of them will take, where it is more than what was asked for
+        """
         draw, number = random.Random(seed), 0
-        whole = rounds.lasting(self.observers)
-        with self.reporter.stage(
-            f"rounds of {', '.join(map(title_of, self.observers))}, in turns of {rounds.seconds:g} s", whole
-        ):
+        whole = max(rounds.lasting(self.observers), seconds)
+        what = f"rounds of {', '.join(map(title_of, self.observers))}, in turns of {rounds.seconds:g} s"
+        with self.reporter.stage(what, whole, "rounds"):
             windows.begin_turns()
             while self.observers and not self.ended() and another(number):
                 number += 1

@@ -39,7 +39,7 @@ def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
     from ioflame.present.report import write_page_of  # the modules of pages are loaded where one is written
 
     categories = found.views.get(_OWNER)
-    with reporter.stage("draw the flame graph and the report"):
+    with reporter.stage("draw the flame graph and the report", step="draw"):
         if found.folded is not None and categories is not None:
             _flame_graph(run, found.folded, categories)
         _observed_flame_graphs(run)

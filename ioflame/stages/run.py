@@ -105,7 +105,7 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     unread, folded = "", None
     checks: list[Check] = []
     if record.profile is not None and run.path(Files.PERF_DATA).exists():
-        with reporter.stage("fold the recording and compare it with perf report"):
+        with reporter.stage("fold the recording and compare it with perf report", step="fold"):
             try:
                 # A service has its CPU back sooner.
                 check: _CheckDetail = "symbols" if record.target is None else "totals"
@@ -123,7 +123,7 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     categories = views.get(_OWNER)
     if whole is not None and categories is not None and record.profile is not None and record.profile.beside:
         checks += analyse_group(run, record.profile, whole.statistics, categories)
-    with reporter.stage("account for what the other observers saw"):
+    with reporter.stage("account for what the other observers saw", step="account"):
         observed = analyse_observed(run)
     try:
         checks += analyse_jobs(run, whole)

@@ -177,6 +177,12 @@ def test_a_run_ends_with_a_short_view_and_the_rest_is_a_command_away(
     assert json.loads(show("checks", "--json"))["schema"] == finished.record.schema
     for name in ("qps", "iops", "usPer", "syPer", "cpuPer", "reqsz", "coverage", "lost samples", "incomplete stacks"):
         assert name in summary, name
+    # Each step says which it is, of those that were planned.
+    steps = [
+        (int(n), int(of)) for n, of in re.findall(r"[(;] ?step (\d+) of (\d+), \d+ (?:s|min) left\)", finished.err)
+    ]
+    (whole,) = {of for _, of in steps}
+    assert sorted(set(steps)) == [(n, whole) for n in range(1, whole + 1)]
     # The first look came while it ran; the page at the end has no trace of it.
     assert "First look: readrandom, of the first " in finished.err
     assert "everything after the first " not in (finished.directory / Files.REPORT).read_text(encoding="utf-8")

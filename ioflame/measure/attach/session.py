@@ -43,6 +43,7 @@ from ioflame.measure.attach.job import AttachJob
 from ioflame.measure.attach.redact import hide_in_record, hide_waits, redacted, without_words
 from ioflame.measure.first_look import first_look
 from ioflame.measure.jobs import clock_pair, note_jobs, ran_lately
+from ioflame.measure.planned_steps import steps_of_attach
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.measure.turns import TURN_SECONDS, Rounds, Turns
 from ioflame.measure.windows import PLAIN, run_windows
@@ -284,6 +285,8 @@ def _watch(session: AttachSession) -> list[str]:
     part = options.seconds / parts_of_seconds(names)
     # An observer has what is left of a budget by what the target used before: in turns all would begin at once.
     rounds = rounds_of(part, session.job) if options.budget is None else None
+    counted = [(PLAIN, part)] if options.symbol is not None else []
+    session.reporter.plan([*counted, *steps_of_attach(names, rounds, part)])
     if options.symbol is not None:
         session.plain(part)
         session.count_calls(max(options.seconds / 30, 1.0))
