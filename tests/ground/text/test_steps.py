@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
@@ -43,3 +44,29 @@ def test_stages_that_are_steps_say_so_a_line_each(capsys: pytest.CaptureFixture[
         "look at the tree (about 1 s)",
         "rounds of perf (step 2 of 2, 20 s left)",
     ]
+
+
+def test_what_the_end_replaces_stands_above_the_line_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", stream := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("LINES", "4")
+    reporter = Reporter(keep=False)
+    reporter.plan([("rounds", 20)])
+    reporter.show("a table\nof two lines\nand one for which there is no room")
+    with reporter.stage("rounds of perf", step="rounds"):
+        pass
+    shown = stream.getvalue()
+    assert "a table" in shown and "of two lines" in shown and "no room" not in shown
+    assert "step 1 of 1, 20 s left" in shown
+    # All three lines are erased again.
+    assert shown.count("\x1b[1A\x1b[2K") >= 3 and not shown.rstrip("\x1b[2K1A").endswith("left")
+    reporter.keep_shown()
+    kept = stream.getvalue().removeprefix(shown)
+    assert kept.splitlines() == ["a table", "of two lines", "and one for which there is no room"]
+    reporter.keep_shown()
+    assert stream.getvalue() == shown + kept
