@@ -106,6 +106,24 @@ def test_queries_are_those_that_its_counter_gained_and_storage_and_waits_are_see
     assert "of CPU in our processes" in found.checks["cost"].value
 
 
+@pytest.mark.needs("perf")
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_first_look_follows_perfs_first_turn_where_somebody_looks_on(tmp_path: Path, *, quiet: bool) -> None:
+    with service([sys.executable, "-c", "while True: pass"]) as process:
+        # Three rounds of a plain turn and of one of perf, four times as long.
+        words = ["--seconds=18.5", "--collect=perf", "--freq=499", *["--quiet"] * quiet]
+        found = attached(tmp_path, [process.pid], *words)
+    record = found.record
+    turns = record.of_kind("perf")
+    assert [turn.round for turn in turns] == [1, 2, 3] and record.target is not None and record.target.cost is not None
+    assert ("First look: " in found.err) == ("first look" in record.target.cost.seconds) == (not quiet)
+    assert [part in found.err for part in ("step 1 of 4, ", "step 4 of 4, ")] == [not quiet] * 2
+    # All turns are in what is left, and nothing of the first look. perf 6.1 may not be able to report it.
+    assert record.profile is not None and record.profile.report_weight in (None, record.profile.weight)
+    assert "everything after the first" not in found.run.path(Files.REPORT).read_text(encoding="utf-8")
+    assert record.missing == []
+
+
 @pytest.mark.needs("perf", "db_bench")
 def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_what_was_seen(
     ioflame: Ioflame, tmp_path: Path
