@@ -6,6 +6,7 @@ perf writes where its records lie into the header of its file only when it ends,
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -23,13 +24,18 @@ def copy_so_far(recording: Path, out: Path) -> None:
     The copy has the kernel's release, by which its symbols are known to be those of the kernel that runs, and no build
     ids: files are read where they were mapped.
     """
-    whole = bytearray(recording.read_bytes())
-    if len(whole) < _HEADER or not whole.startswith(_MAGIC):
-        raise MeasurementError(f"{recording} is no recording of perf yet: it has {len(whole):,} bytes")
-    offset, _ = struct.unpack_from("<QQ", whole, _DATA)
-    end = len(whole)
-    struct.pack_into("<QQ", whole, _DATA, offset, end - offset)
-    struct.pack_into("<4Q", whole, _FEATURES, 1 << _OS_RELEASE, 0, 0, 0)
-    release = os.uname().release.encode() + b"\0"
-    text = struct.pack("<I", len(release)) + release
-    out.write_bytes(whole + struct.pack("<QQ", end + 16, len(text)) + text)
+    shutil.copyfile(recording, out)
+    with out.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        header = bytearray(file.read(_HEADER))
+        if len(header) < _HEADER or not header.startswith(_MAGIC):
+            raise MeasurementError(f"{recording} is no recording of perf yet: it has {end:,} bytes")
+        (offset,) = struct.unpack_from("<Q", header, _DATA)
+        struct.pack_into("<Q", header, _DATA + 8, end - offset)
+        struct.pack_into("<4Q", header, _FEATURES, 1 << _OS_RELEASE, 0, 0, 0)
+        file.seek(0)
+        file.write(header)
+        release = os.uname().release.encode() + b"\0"
+        file.seek(end)
+        file.write(struct.pack("<QQI", end + 16, 4 + len(release), len(release)) + release)

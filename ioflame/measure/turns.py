@@ -112,6 +112,8 @@ class Turns:
                         with self.around("first look"):
                             self.first.pop(kind)(observer)
                         windows.begin_turns()
+                        if self.ended():
+                            return
             self._plain(windows, rounds, number)
 
     def _plain(self, windows: Windows, rounds: Rounds, number: int) -> None:

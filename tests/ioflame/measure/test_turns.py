@@ -129,19 +129,30 @@ def test_what_follows_a_first_turn_is_in_no_window_and_the_next_begins_at_a_coun
     assert seen == [one]
 
 
+@pytest.mark.parametrize(
+    ("error", "size", "said"),
+    [
+        (MeasurementError("perf did not disable"), 9, "perf did not disable"),
+        (OSError(28, "No space left on device"), 9, "[Errno 28] No space left on device"),
+        (None, 1 << 30, "perf has recorded 1.0 GiB, which would take long to fold"),
+    ],
+)
 def test_a_first_look_that_fails_is_a_warning_and_the_run_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception | None, size: int, said: str
 ) -> None:
-    class Hangs(Recording):
-        def copy_so_far(self, out: Path) -> None:
-            raise MeasurementError(f"perf did not disable, and {out.name} is not there")
+    class Fails(Recording):
+        def copy_so_far(self, out: Path) -> None:  # noqa: ARG002
+            assert error is not None
+            raise error
 
     run = Run.create(tmp_path, run_record())
-    perf = Hangs(
+    with run.path(Files.PERF_DATA).open("wb") as recording:
+        recording.truncate(size)
+    perf = Fails(
         Children(), Plan("cpu-clock", 99, "process", "fp", ()), [1], run.path(Files.PERF_DATA), tmp_path / "log"
     )
     first_look(run, perf, Reporter())
-    assert capsys.readouterr().err == "warning: no first look: perf did not disable, and perf.data is not there\n"
+    assert capsys.readouterr().err == f"warning: no first look: {said}\n"
     assert not run.path(Files.REPORT).exists() and run.record == run_record()
 
 
