@@ -44,15 +44,21 @@ def steps_of_profile(job: Job, *, loaded: bool) -> Iterator[tuple[str, float]]:
     yield from _PAGES
 
 
-def steps_of_attach(names: Sequence[str], rounds: Rounds | None, part: float) -> Iterator[tuple[str, float]]:
-    """names: what watches; part: seconds of a plain window; rounds: None where each has a window"""
+def steps_of_attach(
+    names: Sequence[str], rounds: Rounds | None, part: float, *, alone: bool = False
+) -> Iterator[tuple[str, float]]:
+    """names: what watches; part: seconds of a plain window; rounds: None where each has a window
+
+    alone: nothing is made here of what was recorded
+    """
     turns = [name for name in names if rounds is not None and INSTRUMENTS[name].takes_turns]
     if rounds is not None and turns:
         yield "rounds", rounds.lasting(turns)
     windows = [(name, part * INSTRUMENTS[name].time_share) for name in names if name not in turns]
     yield from _between_plain(windows, part)
-    yield "fold", _FOLD_SECONDS
-    yield from _PAGES
+    if not alone:
+        yield "fold", _FOLD_SECONDS
+        yield from _PAGES
 
 
 def _between_plain(windows: Sequence[tuple[str, float]], plain: float) -> Iterator[tuple[str, float]]:

@@ -121,7 +121,9 @@ def test_what_is_recorded_alone_is_analysed_elsewhere(ioflame: Ioflame, tmp_path
     program, elsewhere, out = tmp_path / "turner", tmp_path / "elsewhere", tmp_path / "runs"
     compiled(_TURN, program, *FRAMES, "-DWORK=work_of_it", "-Wl,--build-id")
     with service([program]) as running:
-        done = attached(out, [running.pid], "--seconds=5", "--freq=199", "--collect=perf", "--record-only")
+        done = attached(out, [running.pid], "--seconds=18.5", "--freq=199", "--collect=perf", "--record-only")
+        # In turns, and nothing of them is folded here.
+        assert "step 1 of 1, " in done.err and "First look" not in done.err
     here, (packed,) = done.run, out.glob("*.tar.xz")
     assert done.code == 0 and f"there:   ioflame analyse {packed.name}" in done.out
     # Nothing folded, judged or drew on this host.

@@ -132,7 +132,7 @@ class AttachSession:
         """
         names = self.job.options.collect
         turns = Turns(self._failed, self.reporter, lambda: self.windows.ended, self._accounted)
-        if not self.reporter.quiet and self.job.redaction is None:
+        if not (self.reporter.quiet or self.job.options.record_only or self.job.options.redact):
             turns.first["perf"] = self._look
         alone = ["perf"] if jobs_whole and "perf" in names and self._jobs_run() else []
         try:
@@ -286,7 +286,7 @@ def _watch(session: AttachSession) -> list[str]:
     # An observer has what is left of a budget by what the target used before: in turns all would begin at once.
     rounds = rounds_of(part, session.job) if options.budget is None else None
     counted = [(PLAIN, part)] if options.symbol is not None else []
-    session.reporter.plan([*counted, *steps_of_attach(names, rounds, part)])
+    session.reporter.plan([*counted, *steps_of_attach(names, rounds, part, alone=options.record_only)])
     if options.symbol is not None:
         session.plain(part)
         session.count_calls(max(options.seconds / 30, 1.0))
