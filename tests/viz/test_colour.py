@@ -12,6 +12,7 @@ from ground.results.differences import Outcome
 from ground.results.hues import HUES
 from ground.results.record import Unobserved
 from ground.text.columns import escaped
+from ground.text.titles import title_of
 from tests.viz import compared
 from tests.viz.experiments import VIEW
 from tests.viz.runs import record, view
@@ -78,10 +79,12 @@ def test_a_figure_that_differs_has_colour_and_no_other_has() -> None:
 @pytest.mark.parametrize("width", [100, 110, 160])
 def test_a_bar_has_the_colour_of_its_category_on_a_page(width: int) -> None:
     shown = view()
-    text = section_text(categories_section(shown.record, shown.owner), width)  # type: ignore[arg-type]
+    assert shown.owner is not None
+    rows = shown.owner.rows
+    text = section_text(categories_section(shown.record, shown.owner), width)
     made = painted(text, "TRUECOLOR")
     of_rows = {
-        line.split()[0]: tuple(map(int, found.groups()))
+        next(row.name for row in rows if line.startswith(f"  {title_of(row.name)} ")): tuple(map(int, found.groups()))
         for line in made.split("\n")
         if (found := re.search(r"\x1b\[38;2;(\d+);(\d+);(\d+)m[\u2588-\u258f]+\x1b\[0m", line))
     }

@@ -69,10 +69,11 @@ def _row(found: re.Match[str]) -> str:
 
 def _bar(line: str, colours: Colours) -> str:
     bar = _BAR.search(line)
-    category = _CATEGORY.search(line, 0, bar.start()) if bar else None
-    if bar is None or category is None:
+    # Its short name, where that is in a column of its own, is after the title.
+    names = _CATEGORY.findall(line, 0, bar.start()) if bar else []
+    if bar is None or not names:
         return line
-    return line[: bar.start()] + _in(_hue(category[1], colours), bar[0]) + line[bar.end() :]
+    return line[: bar.start()] + _in(_hue(names[-1], colours), bar[0]) + line[bar.end() :]
 
 
 @functools.cache
