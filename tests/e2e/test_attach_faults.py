@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
-import os
 import re
 import shlex
 import signal
@@ -25,7 +22,7 @@ from ground.results.run import Run, open_run
 from ground.system.descendants import descendants
 from ground.system.held_process import HeldProcess
 from ground.system.target import Target
-from tests.bpf import is_attached, programs_of
+from tests.bpf import is_attached, is_loaded, programs_of, tries_the_kernel
 from tests.collectors.conftest import THREADS, thread_states
 from tests.conftest import Ioflame
 from tests.e2e.commands import attached, endpoint, service
@@ -230,28 +227,6 @@ def test_who_gets_the_number_of_a_process_that_ended_is_none_of_the_target(rebor
             assert target.reused == [first.pid] and target.running == [other.pid]
             assert sum(task.cpu_ns for task in after.tasks.values()) < 10**7
             assert after.user_ticks == 0
-
-
-def tries_the_kernel(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        # One that ends loses its memory, and its command line with it, before it closes its files.
-        return not command or b"needs" in command.split(b"\0")
-    return True
-
-
-_BPF, _PROG_GET_FD_BY_ID = {"x86_64": 321, "aarch64": 280}.get(os.uname().machine, 321), 13
-
-
-def is_loaded(program: int) -> bool:
-    attributes = (ctypes.c_uint32 * 4)(program, 0, 0, 0)
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.syscall(_BPF, _PROG_GET_FD_BY_ID, ctypes.byref(attributes), ctypes.sizeof(attributes))
-    if descriptor >= 0:
-        os.close(descriptor)
-    elif ctypes.get_errno() != errno.ENOENT:
-        raise OSError(ctypes.get_errno(), "bpf")
-    return bool(descriptor >= 0)
 
 
 def tracers(pid: int) -> set[int]:

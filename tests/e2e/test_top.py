@@ -23,7 +23,7 @@ from ground.results.files import Files
 from ground.results.run import open_run
 from ground.system.descendants import descendants
 from ground.system.held_process import HeldProcess
-from tests.bpf import is_attached
+from tests.bpf import is_attached, is_loaded, programs_of, tries_the_kernel
 from tests.conftest import Ioflame
 from tests.e2e.commands import service
 from tests.e2e.explained import explained
@@ -60,6 +60,10 @@ class Terminal:
 
     def has(self, *texts: str) -> bool:
         return all(re.search(text.encode(), self.written, re.DOTALL) for text in texts)
+
+
+def below(process: subprocess.Popen[str]) -> list[int]:
+    return descendants([process.pid])[1:]
 
 
 @contextlib.contextmanager
@@ -110,15 +114,16 @@ def test_whatever_ends_it_nothing_of_it_is_left(
 ) -> None:
     with topped(ioflame, bench.pid, tmp_path) as (process, terminal):
         if when == "eBPF is attached":
-            until(lambda: any(map(is_attached, descendants([process.pid])[1:])), process)
+            # What tries the kernel before (`ioflame-ebpf needs`) attaches something for a moment, too.
+            until(lambda: any(is_attached(pid) and not tries_the_kernel(pid) for pid in below(process)), process)
         else:
             until(lambda: terminal.has("libc\\+k"), process)
-        ours = [HeldProcess(pid) for pid in descendants([process.pid])[1:]]
-        assert ours
+        programs, ours = programs_of(below(process)), [HeldProcess(pid) for pid in below(process)]
+        assert ours and (bool(programs) or when != "eBPF is attached")
         process.send_signal(how)
         until(lambda: process.poll() is not None and not any(one.alive for one in ours))
         if how is signal.SIGTERM:
             assert process.returncode == 130 and terminal.has("interrupted", "ioflame analyse")
-    # A program is gone with the last process that holds it or its link: none is pinned, and none of ours is there.
+    until(lambda: not any(map(is_loaded, programs)))
     assert ioflame.left_behind() == []
     assert bench.poll() is None and HeldProcess(bench.pid).stat()[0] != b"T"

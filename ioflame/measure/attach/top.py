@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import shutil
@@ -139,12 +140,13 @@ class Top:
         used = own_cpu_seconds() if self.runs else 0.0
         for old in self.runs[:-1]:
             shutil.rmtree(old.directory)
+        gc.collect()  # a session and what it calls refer to each other
         self.job.target.forget_ended()
         for count in self.job.options.counts.values():
             count.known.forget(time.monotonic_ns() - _REMEMBERED_NS)
         self.runs = [*self.runs[-1:], run := self.begin()]
-        part, reporter = replace(self.part, goes_on=self._goes_on), Reporter(quiet=True)
-        with attached_session(self.job, run, reporter, part, self.unlimited, used_before=used) as session:
+        part, quiet = replace(self.part, goes_on=self._goes_on), Reporter(quiet=True)
+        with attached_session(self.job, run, quiet, part, self.unlimited, used_before=used) as session:
             session.keep_names()
             if self.job.options.symbol is not None:
                 session.count_calls(_TURN)
@@ -152,13 +154,12 @@ class Top:
             session.observe("requests", _TURN)
             self._io = _io_of(run)
             session.watch_in_turns(Rounds(_ROUNDS, _TURN), lambda _: self._look(session), jobs_whole=False)
-            going = not session.windows.ended
         # Some targets have many threads, of which nothing is shown.
         self._recent += [replace(one, counters=replace(one.counters, groups={})) for one in run.record.windows]
         if self.live.pressed and run.record.target is not None:
             run.record.target.notes = [note for note in run.record.target.notes if note != part.ended]  # it has not
             run.save()
-        return going and not any(one.kind == "perf" for one in run.record.unobserved)
+        return not session.windows.ended and not any(one.kind == "perf" for one in run.record.unobserved)
 
     def _goes_on(self) -> bool:
         return not self.live.look(self._text) and (self.part.goes_on is None or self.part.goes_on())
@@ -183,9 +184,8 @@ class Top:
             seen, found = fold_so_far(run, place)
             record = seen.record
             view = telling_view(found.views["owner"], found.views.get(WRITES_VIEW))
-            assert record.profile is not None
             cores = None if "cpuPer" in record.metrics else record.metrics.get("cores")
-            head, unit = where_it_goes(record), record.profile.unit
+            head, unit = where_it_goes(record), record.profile.unit if record.profile is not None else "ns"
             self._categories = categories_table(view, unit, head, cores=cores, about=None)
             self._facts, self._end = _facts(record), [*self._costs(session, record)]
         self._folded = own_cpu_seconds() - before, time.monotonic()
@@ -213,7 +213,8 @@ class Top:
         if self._categories is None:
             return "\n".join([*lines, "", "attaching, then three rounds of turns: some 20 s"])
         room = max(height - _LINES, 4)
-        categories = replace(self._categories, most=room - room // 3, legend="", sums=())
+        most, by_weight = room - room // 3, lambda row: -row.weight  # `other` as well, which a long table has last
+        categories = replace(self._categories, most=most, order=by_weight, legend="", sums=())
         io = self._io if isinstance(self._io, str) else table_text(self._io, width)
         lines += [*fold_line(self._facts, width, 2).split("\n"), "", *table_text(categories, width).split("\n"), ""]
         lines += [*io.split("\n")[: 2 + room // 3], "", *self._end]
@@ -239,5 +240,9 @@ def _facts(record: RunRecord) -> str:
     seconds, queries = sum(one.seconds for one in plain), sum(one.counters.queries or 0 for one in plain)
     told = [f"{METRICS[name].title}: {figure_text(record, name)}" for name in FIRST if name in record.metrics]
     waited = sum(one.counters.runqueue_wait_ns for one in plain)
-    per = f"{waited / 1e3 / queries:.2f} us/query" if queries else f"{waited / 1e6 / seconds:.2f} ms a second"
+    per = (
+        f"{waited / 1e3 / queries:.2f} us/query"
+        if queries
+        else f"{waited / 1e6 / seconds:.2f} ms/s; no --count of queries"
+    )
     return f"{'; '.join(told)}; run-queue wait: {per}; of {seconds:.0f} s of baseline turns, n={len(plain)}"
