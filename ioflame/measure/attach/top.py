@@ -200,7 +200,7 @@ class Top:
         yield f"cost: {own:.1f} % of one CPU in these {(last - first) / 1e9:.0f} s, all that we run"
         windows = [*self._recent, *record.windows]
         costs = {cost.kind: cost for cost in observer_costs(windows)}
-        if "perf" in costs:
+        if "perf" in costs and self.job.options.symbol is None:  # one rate, else, is that of all turns
             _, percent, ends = cost_cells(costs["perf"])
             yield f"  QPS in perf's turns {percent} ({ends}) against baseline turns, n={costs['perf'].qps_ratio.n}"
         size = sum(file.stat().st_size for one in self.runs for file in one.directory.rglob("*"))
