@@ -81,7 +81,7 @@ def test_each_wake_up_of_a_reader_is_a_wait_for_a_cpu(run: Run) -> None:
     woken, unseen = queue.waits["woken"].count, queue.losses["no_start"]
     assert woken + unseen >= 0.98 * counted(run, "runqlat", "voluntary_switches") > 0
     assert woken > unseen
-    table = run.path(Files.SUMMARY).read_text().partition("Waits for a CPU\n")[2].partition("\n\n")[0]
+    table = run.path(Files.SUMMARY).read_text().partition("By what came before\n")[2].partition("\n\n")[0]
     assert re.search(rf"^ +after a wake-up +{queue.waits['woken'].count:,} ", table, re.MULTILINE)
     page = run.path(Files.REPORT).read_text()
     # Records of single queries were not asked for.

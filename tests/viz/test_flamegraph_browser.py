@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page
 
+from ground.text.titles import title_of
 from tests.viz.conftest import Opener
 from tests.viz.samples import CATEGORIES, US_PER_QUERY, VERSION_GET, matched, options, percent, stacks, total
 from viz.flame.stacks import Stack
@@ -192,7 +193,7 @@ def test_the_address_keeps_zoom_search_case_and_category(page: Page) -> None:
 
 def test_the_legend_gives_shares_and_picks_out_a_category(page: Page) -> None:
     texts = [text.replace("\n", " ") for text in page.locator(".legend button").all_inner_texts()]
-    assert [re.sub(r" ?[\d.]+ %$", "", text) for text in texts] == [name for name, _ in CATEGORIES]
+    assert [re.sub(r" ?[\d.]+ %$", "", text) for text in texts] == [title_of(name) for name, _ in CATEGORIES]
     assert sum(round(float(re.findall(r"([\d.]+) %$", text)[0]) * 100) for text in texts) == 10_000
     bloom = page.locator(".legend button").nth(2)
     assert "bloom filters" in (bloom.get_attribute("title") or "")

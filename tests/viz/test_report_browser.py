@@ -100,7 +100,7 @@ def test_every_table_copies_as_tsv_and_markdown_and_every_plot_saves(chromium_pa
     texts = saved_by(lambda: page_of(chromium_page, own=True))
     assert not [name for name, text in texts.items() if b"var(--" in text]
     saved = {name: ElementTree.fromstring(text) for name, text in texts.items()}
-    assert {"flamegraph.svg", "leaf.svg", "owner-by-leaf.svg", "owner.svg", "timeline.svg"} < saved.keys()
+    assert {"flamegraph.svg", "leaf.svg", "category-by-leaf.svg", "owner.svg", "timeline.svg"} < saved.keys()
     svg = "{http://www.w3.org/2000/svg}"
     assert len(saved) == 12 and {root.tag for root in saved.values()} == {f"{svg}svg"}
     shares = page.locator("figure:has([data-owner]) .share").all_inner_texts()
@@ -264,7 +264,7 @@ def said(page: Any) -> list[str]:
 @pytest.mark.parametrize("scale", ["log", "linear"])
 def test_arrows_walk_the_bars_of_a_histogram(chromium_page: Opener, scale: str) -> None:
     page = page_of(chromium_page)
-    figure = page.locator("figure.histograms:has-text('Waits for a CPU')")
+    figure = page.locator("figure.histograms:has-text('Run-queue waits by length')")
     figure.locator(f"button[data-scale={scale}]").click()
     holder = figure.locator("[data-at]:visible")
     data = holder.locator("svg").evaluate("s => JSON.parse(s.dataset.hist)")
