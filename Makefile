@@ -49,6 +49,8 @@ export GOALS := $(MAKECMDGOALS)
 export NEEDS :=
 ALLOCATOR_NEEDED = $(filter jemalloc,$(or $(strip $(value ALLOCATOR)),jemalloc))
 count: NEEDS = $(strip $(if $(filter processor,$(value BY)),,valgrind) $(ALLOCATOR_NEEDED))
+# Of RocksDB by its own client; every other target installs the rest.
+profile: export LEAST = $(if $(filter-out rocksdb,$(value ENGINE))$(value CLIENT),,1)
 compare: NEEDS = $(if $(strip $(value COUNT) $(value OPERATION)),valgrind jemalloc)
 
 setup: ## install what a profile needs; seconds when it is there

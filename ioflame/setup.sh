@@ -2,6 +2,7 @@
 # Installs what ioflame needs, and says so before it does: system packages, .venv, the stackfold binary.
 # Run it as often as you like: what is there is left alone. `--dev` adds what `make test` needs, `--long` what
 # `make test-long` needs beyond that, `--by-hand` services and what takes half a gigabyte, for `make test-by-hand`.
+# With LEAST in the environment (make profile) only what a profile of RocksDB uses; all other commands install the rest.
 # Exit codes: 0 done, 3 this host lacks something that only you can give it (the exact command is printed).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,11 +51,15 @@ perf_package() {
 }
 
 perf --version >/dev/null 2>&1 || read -r -a missing <<<"$(perf_package)"
-need bpftrace bpftrace
-need fio fio
+if [[ -z "${LEAST:-}" ]]; then
+  need bpftrace bpftrace
+  need fio fio
+fi
 [[ -n "${DB_BENCH:-}" ]] || need db_bench rocksdb-tools
-need gdb gdb
-need eu-stack elfutils
+if [[ -z "${LEAST:-}" ]]; then
+  need gdb gdb
+  need eu-stack elfutils
+fi
 need setpriv util-linux
 need cc gcc
 # What the target of make needs beside.
@@ -72,9 +77,11 @@ command -v pkg-config >/dev/null 2>&1 || compiling+=(pkg-config)
 [[ -e /usr/include/zlib.h ]] || compiling+=(zlib1g-dev)
 # What our own client drives beside RocksDB. Without them it is built without these engines.
 engines=()
-has_library libleveldb.a || engines+=(libleveldb-dev)
-has_library libsnappy.a || engines+=(libsnappy-dev)
-has_library liblmdb.a || engines+=(liblmdb-dev)
+if [[ -z "${LEAST:-}" ]]; then
+  has_library libleveldb.a || engines+=(libleveldb-dev)
+  has_library libsnappy.a || engines+=(libsnappy-dev)
+  has_library liblmdb.a || engines+=(liblmdb-dev)
+fi
 # Names of what libc does within its own functions; of the very version that is here, so that nothing else is changed.
 # Asked for once: who took the package away, or could not have it, is advised by doctor.
 names=()
@@ -146,7 +153,48 @@ install() { # install PACKAGE...; fails where it may not
   say "installing system packages: $*"
   ((updated)) || "${as_root[@]}" apt-get update -qq || return
   updated=1
-  DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >/dev/null
+  # By its standard output: sudo closes the others.
+  DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get -o APT::Status-Fd=1 install -y --no-install-recommends "$@" | apt_progress
+}
+left() { # left SECONDS
+  if (($1 < 60)); then printf 'less than a minute left'; else printf 'about %d min left' $((($1 + 59) / 60)); fi
+}
+# A line for each fifth of what apt downloads, and then of what it unpacks: `dlstatus:NUMBER:PERCENT:WORDS`.
+apt_progress() {
+  local kind percent last='' fifth began
+  while IFS=: read -r kind _ percent _; do
+    [[ $kind =~ ^(dl|pm)status$ && $percent =~ ^([0-9]+) ]] || continue
+    percent=${BASH_REMATCH[1]}
+    [[ $kind == "$last" ]] || { last=$kind fifth=0 began=$SECONDS; }
+    ((percent / 20 > fifth)) || continue
+    fifth=$((percent / 20))
+    case $kind in
+      dlstatus) kind=downloaded ;;
+      *) kind=installed ;;
+    esac
+    say "apt: $percent % $kind, $(left $(((SECONDS - began) * (100 - percent) / percent)))"
+  done
+}
+# What cargo prints, without its moving bar `[==> ] 9/55: name`: of that a line for each tenth of the crates.
+progress() {
+  local part line bar='\] ([0-9]+)/([0-9]+): ?([^ (]*)' tenth=-1 first='' began=$SECONDS built
+  while IFS= read -r -d $'\r' part || [[ -n $part ]]; do
+    while IFS= read -r line; do
+      if [[ $line =~ $bar ]]; then
+        ((BASH_REMATCH[1] * 10 / BASH_REMATCH[2] > tenth)) || continue
+        tenth=$((BASH_REMATCH[1] * 10 / BASH_REMATCH[2]))
+        first=${first:-${BASH_REMATCH[1]}}
+        built=$((BASH_REMATCH[1] - first))
+        say "cargo: crate ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]}${BASH_REMATCH[3]:+ (${BASH_REMATCH[3]})}$(
+          ((built == 0)) || printf ', %s' "$(left $(((SECONDS - began) * (BASH_REMATCH[2] - BASH_REMATCH[1]) / built)))"
+        )"
+      elif [[ $line =~ ^\ *(Downloading\ crates|Downloaded\ [0-9]+\ crates.*) ]]; then
+        say "cargo: ${BASH_REMATCH[1],}"
+      elif [[ ! $line =~ ^\ *(Compiling|Download|Updating|Locking|Finished|Blocking|$) ]]; then
+        printf '%s\n' "$line" >&2
+      fi
+    done <<<"$part"
+  done
 }
 # What Debian calls them, by Fedora's and openSUSE's names; written from their lists of packages, and not tried there.
 elsewhere() { # elsewhere PACKAGE...
@@ -193,7 +241,10 @@ if ((${#missing[@]})); then
 fi
 core=1
 wanted=("${missing[@]}" "${compiling[@]}" "${engines[@]}" "${names[@]}")
+# All are named whatever is built: features are decided over all.
 crates=(stackfold stacksampler ioflame-client)
+needed=(stackfold stacksampler)
+if [[ -z "${LEAST:-}" ]]; then needed+=(ioflame-client); fi
 groups=()
 beside() { # beside COMMAND...: in a group of its own, so that it ends with us
   set -m
@@ -206,10 +257,13 @@ end_groups() {
   for group in "${groups[@]}"; do kill -- "-$group" 2>/dev/null || true; done
 }
 trap end_groups EXIT
-libraries() {
-  cargo build -q --release --locked --lib "${crates[@]/#/--package=}" --package=ioflame-ebpf >/dev/null 2>&1
+build() { # build OPTION...; says how far it is
+  CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 cargo build --release --locked "${crates[@]/#/--package=}" "$@" 2>&1 | progress
 }
-# What needs no system package is compiled while they are installed. All are named: features are decided over all.
+libraries() { # what fails is said by the build of the programs, which repeats it
+  build --package=ioflame-ebpf --lib 2>/dev/null
+}
+# What needs no system package is compiled while they are installed.
 if ((${#wanted[@]} && may_install)) && [[ ! -x target/release/stackfold ]] && command -v cargo >/dev/null 2>&1; then
   beside libraries
 fi
@@ -220,6 +274,7 @@ if ((${#wanted[@]})) && ! install "${wanted[@]}"; then
   fi
   if ((${#compiling[@]})) && ! install "${compiling[@]}"; then
     core=0
+    [[ -z "${LEAST:-}" ]] || command -v bpftrace >/dev/null 2>&1 || install bpftrace || true
     without "the CO-RE programs are not built: bpftrace is used, which is less exact; there is no
 setup:   off-CPU time then, and no latency ladder" "${compiling[@]}"
   fi
@@ -241,29 +296,6 @@ at_least() { # at_least VERSION MINIMUM
 
 online="$again   (with a network: pip and cargo also take HTTPS_PROXY=<URL of a proxy>)"
 
-left() { # left SECONDS
-  if (($1 < 60)); then printf 'less than a minute left'; else printf 'about %d min left' $((($1 + 59) / 60)); fi
-}
-# What cargo prints, without its moving bar `[==> ] 9/55: name`: of that a line for each tenth of the crates.
-progress() {
-  local part line bar='\] ([0-9]+)/([0-9]+): ?([^ (]*)' tenth=-1 first='' began=$SECONDS built
-  while IFS= read -r -d $'\r' part || [[ -n $part ]]; do
-    while IFS= read -r line; do
-      if [[ $line =~ $bar ]]; then
-        ((BASH_REMATCH[1] * 10 / BASH_REMATCH[2] > tenth)) || continue
-        tenth=$((BASH_REMATCH[1] * 10 / BASH_REMATCH[2]))
-        first=${first:-${BASH_REMATCH[1]}}
-        built=$((BASH_REMATCH[1] - first))
-        say "cargo: crate ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]}${BASH_REMATCH[3]:+ (${BASH_REMATCH[3]})}$(
-          ((built == 0)) || printf ', %s' "$(left $(((SECONDS - began) * (BASH_REMATCH[2] - BASH_REMATCH[1]) / built)))"
-        )"
-      elif [[ ! $line =~ ^\ *(Compiling|Download|Updating|Locking|Finished|Blocking|$) ]]; then
-        printf '%s\n' "$line" >&2
-      fi
-    done <<<"$part"
-  done
-}
-
 # --- the Rust crates ---------------------------------------------------------------------------------------------------
 programs() {
   rust="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh   (https://rustup.rs)"
@@ -279,13 +311,13 @@ programs() {
   version=$(cargo --version | cut -d ' ' -f 2)
   at_least "$version" "$MINIMUM_RUST" ||
     refuse "cargo is $version; ioflame needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
-  if ((core)); then crates+=(ioflame-ebpf); fi
+  if ((core)); then crates+=(ioflame-ebpf) needed+=(ioflame-ebpf); fi
   unbuilt=()
   # cargo sees a change of a file, not a new folder: these carry a copy of each engine's rules.
   if [[ -x target/release/stackfold && "$(printf '%s\n' workloads/engines/*/)" != "$(cat target/engines 2>/dev/null)" ]]; then
     touch folding/build.rs ebpf/build.rs
   fi
-  for crate in "${crates[@]}"; do
+  for crate in "${needed[@]}"; do
     [[ -x "target/release/$crate" ]] || unbuilt+=("$crate")
   done
   ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; some minutes on two cores)"
@@ -296,11 +328,10 @@ programs() {
     packer=$!
   fi
   if ((${#unbuilt[@]})); then
-    CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 \
-      cargo build --release --locked "${crates[@]/#/--package=}" 2>&1 | progress
+    build "${needed[@]/#/--bin=}"
   else
-    cargo build -q --release --locked "${crates[@]/#/--package=}"
-  fi || refuse "cargo could not build ${crates[*]} (its words are above)" "$online"
+    cargo build -q --release --locked "${crates[@]/#/--package=}" "${needed[@]/#/--bin=}"
+  fi || refuse "cargo could not build ${needed[*]} (its words are above)" "$online"
   printf '%s\n' workloads/engines/*/ >target/engines
   [[ -z $packer ]] || wait "$packer" || refuse "cargo could not build thorin (its words are above)" "$online"
 }
@@ -318,14 +349,21 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
   python3 -m venv --clear .venv || refuse "python3 -m venv could not make .venv (its words are above)" "rm -r .venv; $again"
 fi
 
+pip_install() { # pip_install ARGUMENT...; its warnings would bury all else: what it says is printed where it fails
+  local said
+  said=$(.venv/bin/python -m pip install -q --disable-pip-version-check --no-input "$@" 2>&1) || {
+    printf '%s\n' "$said" >&2
+    return 1
+  }
+}
 requirements="requirements.txt"
 if ((tier)); then requirements="requirements-dev.txt"; fi
 stamp=.venv/ioflame-$(basename "$requirements" .txt).stamp
 if ! sha256sum --status -c "$stamp" 2>/dev/null; then
-  say "installing Python packages of $requirements into .venv"
-  .venv/bin/python -m pip install -q --disable-pip-version-check -r "$requirements" ||
+  say "installing $(grep -c '^[a-zA-Z]' "$requirements" || true) Python packages of $requirements into .venv"
+  pip_install -r "$requirements" ||
     refuse "pip could not install the packages of $requirements (its words are above)" "$online"
-  .venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e . ||
+  pip_install --no-build-isolation --no-deps -e . ||
     refuse "pip could not install ioflame itself (its words are above)" "rm -r .venv; $again"
   # Who has what the tests need has what a profile needs, too.
   sha256sum requirements.txt pyproject.toml >.venv/ioflame-requirements.stamp
@@ -371,5 +409,5 @@ if ((tier >= 3)); then
     sha256sum -c - <<<"$JNI_SUM  $jar.$$"
     mv "$jar.$$" "$jar"
   fi
-  .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-spark.txt
+  pip_install -r requirements-spark.txt
 fi

@@ -189,8 +189,14 @@ def test_without_a_network_the_set_up_says_what_it_needs_one_for(place: Path) ->
 def test_a_build_says_how_far_it_is_and_why_it_failed(place: Path) -> None:
     venv(place, "exit 0")
     bars = "".join(rf"    Building [=> ] {n}/40: crate{n}(build)    \r" for n in (3, 4, 20, 21, 40))
-    words = rf"   Compiling one v1\n{bars}   Compiling two v1\n\nerror: no space\n\n  left\n"
-    stand_in(place, "cargo", f'[ "$1" = --version ] && echo cargo 1.99.0 && exit; printf "{words}" >&2; exit 101')
+    downloads = r" Downloading crates ...\n  Downloaded 40 crates (3MB) in 2s\n"
+    words = rf"{downloads}   Compiling one v1\n{bars}   Compiling two v1\n\nerror: no space\n\n  left\n"
+    libraries = 'case "$*" in *--lib*) exit 1;; esac'
+    stand_in(
+        place,
+        "cargo",
+        f'[ "$1" = --version ] && echo cargo 1.99.0 && exit; {libraries}; printf "{words}" >&2; exit 101',
+    )
     done = setup(place)
     assert done.returncode == 3
     said = [line for line in done.stdout.splitlines() if "crate " in line]
@@ -201,7 +207,42 @@ def test_a_build_says_how_far_it_is_and_why_it_failed(place: Path) -> None:
         "setup: cargo: crate 40 of 40 (crate40), less than a minute left",
     ]
     assert "error: no space\n  left\nsetup: cargo could not build stackfold" in done.stderr
+    assert "setup: cargo: downloaded 40 crates (3MB) in 2s\n" in done.stdout
     assert "Compiling" not in done.stderr + done.stdout
+
+
+def test_apt_says_how_far_it_is(place: Path) -> None:
+    (place / "bin" / "db_bench").unlink()
+    lines = [f"{kind}:one:{percent}.5:words" for kind in ("dlstatus", "pmstatus") for percent in (5, 21, 22, 60)]
+    stand_in(place, "apt-get", "printf '%s\\n' Reading " + " ".join(lines))
+    said = [line for line in setup(place).stdout.splitlines() if "apt:" in line]
+    assert said == [
+        f"setup: apt: {percent} % {what}, less than a minute left"
+        for what in ("downloaded", "installed")
+        for percent in (21, 60)
+    ]
+
+
+def test_a_profile_of_rocksdb_needs_less_than_all_commands(place: Path) -> None:
+    for tool in ("fio", "gdb", "eu-stack", "bpftrace", "db_bench"):
+        (place / "bin" / tool).unlink()
+    stand_in(place, "apt-get", 'echo "$@" >> calls')
+    setup(place, LEAST="1")
+    least = (place / "calls").read_text()
+    assert " rocksdb-tools" in least and not any(one in least for one in ("fio", "gdb", "elfutils", "bpftrace", "lmdb"))
+    setup(place)
+    assert "bpftrace fio rocksdb-tools gdb elfutils" in (place / "calls").read_text()
+    # Without the CO-RE programs it is bpftrace that watches.
+    (place / "calls").unlink()
+    (place / "bin" / "clang").unlink()
+    stand_in(place, "apt-get", 'case "$*" in *clang*) exit 100;; *) echo "$@" >> calls;; esac')
+    setup(place, LEAST="1")
+    assert "bpftrace" in (place / "calls").read_text()
+
+
+def test_what_pip_warns_of_is_not_printed(place: Path) -> None:
+    venv(place, 'case "$*" in *install*) echo "WARNING: as root" >&2;; esac')
+    assert "WARNING" not in setup(place).stderr
 
 
 def test_without_a_network_cargo_says_so(place: Path) -> None:

@@ -15,4 +15,5 @@ pub mod regular;
 pub mod runs;
 pub mod symbols;
 pub mod threads;
+mod unpacked;
 pub mod unwind;

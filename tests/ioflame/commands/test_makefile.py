@@ -61,6 +61,22 @@ def make(place: Path, target: str, *variables: str, **environment: str) -> None:
     assert not (place / "expanded").exists()
 
 
+@pytest.mark.parametrize(
+    "target, given, least",
+    [
+        ("profile", "WORKLOAD=readrandom", "1"),
+        ("profile", "ENGINE=rocksdb", "1"),
+        ("profile", "ENGINE=lmdb", ""),
+        ("profile", "CLIENT=ioflame", ""),
+        ("sweep", "WORKLOAD=readrandom", ""),
+    ],
+)
+def test_a_profile_of_rocksdb_sets_up_the_least(place: Path, target: str, given: str, least: str) -> None:
+    (place / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$LEAST" > for-setup\n')
+    make(place, target, given)
+    assert arguments(place / "for-setup") == [least]
+
+
 @pytest.mark.parametrize("target", ["profile", "io-efficiency"])
 def test_values_from_the_command_line_or_the_environment_arrive_unchanged(place: Path, target: str) -> None:
     given = dict(zip(("--workload", "--db-dir", "--collect", "--out"), VALUES, strict=True))

@@ -5,6 +5,7 @@ use super::one_section::{self, TableRow};
 use crate::addresses::{ObjectAddress, ProcessAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::regular::{self, PartsOfFile};
+use crate::unpacked::unpacked;
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian};
 use object::read::{File, ReadRef};
@@ -73,7 +74,7 @@ impl UnwindSections {
             Some(section.address()..section.address().checked_add(section.size())?)
         };
         let whole = |name: &str| {
-            let bytes = file.section_by_name(name)?.uncompressed_data().ok()?;
+            let bytes = unpacked(file.section_by_name(name)?.compressed_data().ok()?)?;
             Some((range(name)?, Arc::from(&bytes[..])))
         };
         let mut sections = Self {
@@ -87,7 +88,8 @@ impl UnwindSections {
         };
         // In another form the section is not read.
         sections.eh_frame_hdr.take_if(|(_, bytes)| !bytes.starts_with(&one_section::FORM));
-        let debug_frame = described.section_by_name(DEBUG_FRAME).and_then(|one| one.uncompressed_data().ok());
+        let debug_frame = described.section_by_name(DEBUG_FRAME);
+        let debug_frame = debug_frame.and_then(|section| unpacked(section.compressed_data().ok()?));
         let code = file.segments().filter(|segment| segment.permissions().executable());
         let code: Vec<_> =
             code.map(|code| code.address()..code.address().saturating_add(code.size())).collect();

@@ -5,12 +5,12 @@ use crate::budget::Budget;
 use crate::regular::{self, PartsOfFile};
 use crate::symbols::debug_size::{debug_size, is_useless};
 use crate::symbols::elf::{DEBUG_ROOT, Elf, build_id_path};
+use crate::unpacked::{unpacked, zeros};
 use crate::unwind::DwarfSlice;
 use gimli::{
     Abbreviations, AttributeValue, DebugAbbrev, DebugAbbrevOffset, Dwarf, DwarfPackage, DwarfPackageSections,
     DwarfSections, DwoId, EndianSlice, LittleEndian, Section, SectionId, Unit,
 };
-use libdeflater::Decompressor;
 use object::read::{CompressedData, CompressionFormat, File, ReadRef};
 use object::{Object, ObjectSection};
 use std::cell::RefCell;
@@ -128,27 +128,10 @@ fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, source: &std::fs::File, name
     let mut data = zeros(size)?;
     source.read_exact_at(&mut data, place.offset).ok()?;
     let (format, uncompressed_size) = (place.format, place.uncompressed_size);
-    match format {
-        CompressionFormat::None => Some(data),
-        CompressionFormat::Zlib => unpacked(&data, uncompressed_size),
-        _ => Some(CompressedData { format, data: &data, uncompressed_size }.decompress().ok()?.into_owned()),
+    if format == CompressionFormat::None {
+        return Some(data);
     }
-}
-
-/// So many bytes, if there is memory for them.
-fn zeros(len: u64) -> Option<Vec<u8>> {
-    let len = usize::try_from(len).ok()?;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).ok()?;
-    bytes.resize(len, 0);
-    Some(bytes)
-}
-
-/// Data of zlib that says how long it is unpacked; the budget has room for that.
-fn unpacked(data: &[u8], size: u64) -> Option<Vec<u8>> {
-    let mut bytes = zeros(size)?;
-    let len = Decompressor::new().zlib_decompress(data, &mut bytes).ok()?;
-    (len == bytes.len()).then_some(bytes)
+    Some(unpacked(CompressedData { format, data: &data, uncompressed_size })?.into_owned())
 }
 
 fn shared_file<'a, R: ReadRef<'a>>(file: &File<'a, R>, path: &Path) -> Option<PathBuf> {
