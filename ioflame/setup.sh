@@ -244,7 +244,8 @@ wanted=("${missing[@]}" "${compiling[@]}" "${engines[@]}" "${names[@]}")
 # All are named whatever is built: features are decided over all.
 crates=(stackfold stacksampler ioflame-client)
 needed=(stackfold stacksampler)
-if [[ -z "${LEAST:-}" ]]; then needed+=(ioflame-client); fi
+# Once it is built, it is kept up to date.
+if [[ -z "${LEAST:-}" || -x target/release/ioflame-client ]]; then needed+=(ioflame-client); fi
 groups=()
 beside() { # beside COMMAND...: in a group of its own, so that it ends with us
   set -m
