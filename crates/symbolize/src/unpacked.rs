@@ -1,8 +1,18 @@
 //! Compressed sections, unpacked whole.
 
 use libdeflater::Decompressor;
-use object::read::{CompressedData, CompressionFormat};
+use object::Object;
+use object::read::{CompressedData, CompressionFormat, File, ReadRef, Section};
 use std::borrow::Cow;
+
+/// A section of debug information, also where it has its old name: `.zdebug_info` is a packed `.debug_info`.
+pub fn debug_section<'a, 'f, R: ReadRef<'a>>(
+    file: &'f File<'a, R>,
+    name: &str,
+) -> Option<Section<'a, 'f, R>> {
+    let old = || file.section_by_name(&format!(".z{}", name.strip_prefix('.')?));
+    file.section_by_name(name).or_else(old)
+}
 
 /// Bytes of a section; `None` where they are damaged, packed in a way that is not known, or there is no memory for them.
 pub fn unpacked(section: CompressedData<'_>) -> Option<Cow<'_, [u8]>> {

@@ -6,6 +6,7 @@ use super::{debugdata, go, stubs};
 use crate::addresses::{FileOffset, ObjectAddress};
 use crate::budget::Budget;
 use crate::regular::{self, PartsOfFile};
+use crate::unpacked::debug_section;
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadRef};
 use object::{Architecture, Object, ObjectSection, ObjectSegment, SectionIndex, elf};
@@ -66,7 +67,7 @@ impl Elf {
                 // A debug file may keep the name of a section whose bytes are in another file.
                 section.size() > 0 && section.file_range().is_some()
             }),
-            has_debug_info: file.section_by_name(".debug_info").is_some(),
+            has_debug_info: debug_section(file, ".debug_info").is_some(),
             debug_size: debug_size(file),
             has_alt_link: file.section_by_name(".gnu_debugaltlink").is_some(),
         })

@@ -5,7 +5,7 @@ use super::one_section::{self, TableRow};
 use crate::addresses::{ObjectAddress, ProcessAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::regular::{self, PartsOfFile};
-use crate::unpacked::unpacked;
+use crate::unpacked::{debug_section, unpacked};
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian};
 use object::read::{File, ReadRef};
@@ -21,7 +21,7 @@ const DEBUG_FRAME: &str = ".debug_frame";
 
 /// Bytes of a section in memory.
 fn size_of<'a, R: ReadRef<'a>>(file: &File<'a, R>, section: &str) -> u64 {
-    let section = file.section_by_name(section).and_then(|section| section.compressed_file_range().ok());
+    let section = debug_section(file, section).and_then(|section| section.compressed_file_range().ok());
     section.map_or(0, |place| place.uncompressed_size)
 }
 
@@ -88,7 +88,7 @@ impl UnwindSections {
         };
         // In another form the section is not read.
         sections.eh_frame_hdr.take_if(|(_, bytes)| !bytes.starts_with(&one_section::FORM));
-        let debug_frame = described.section_by_name(DEBUG_FRAME);
+        let debug_frame = debug_section(described, DEBUG_FRAME);
         let debug_frame = debug_frame.and_then(|section| unpacked(section.compressed_data().ok()?));
         let code = file.segments().filter(|segment| segment.permissions().executable());
         let code: Vec<_> =

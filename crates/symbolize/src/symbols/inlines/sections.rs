@@ -5,7 +5,7 @@ use crate::budget::Budget;
 use crate::regular::{self, PartsOfFile};
 use crate::symbols::debug_size::{debug_size, is_useless};
 use crate::symbols::elf::{DEBUG_ROOT, Elf, build_id_path};
-use crate::unpacked::{unpacked, zeros};
+use crate::unpacked::{debug_section, unpacked, zeros};
 use crate::unwind::DwarfSlice;
 use gimli::{
     Abbreviations, AttributeValue, DebugAbbrev, DebugAbbrevOffset, Dwarf, DwarfPackage, DwarfPackageSections,
@@ -120,7 +120,7 @@ pub fn beside(path: &Path, shares: bool) -> impl Iterator<Item = PathBuf> {
 /// A section, unpacked; empty where there is none, and `None` where it cannot be read or there is no memory for it. `file`
 /// was read from `source`: what is large is read from there, as it would be kept twice otherwise.
 fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, source: &std::fs::File, name: &str) -> Option<Vec<u8>> {
-    let Some(section) = file.section_by_name(name) else { return Some(Vec::new()) };
+    let Some(section) = debug_section(file, name) else { return Some(Vec::new()) };
     let place = section.compressed_file_range().ok()?;
     // A damaged file may say that a section is longer than the file.
     let len = source.metadata().ok()?.len().checked_sub(place.offset)?;
