@@ -59,6 +59,8 @@ _OBSERVER_SLACK_SECONDS = 6
 _TURNS_SLACK_SECONDS = 0.5
 # Two further trials of perf's. Where it takes turns, fewer rounds follow instead.
 _TRIALS_SECONDS = 8
+# The pause in which perf's first turn is folded and shown, in no window.
+_FIRST_LOOK_SECONDS = 2
 # What is planned for a warm-up where rounds follow, of its bound and at least s: where it is longer there are fewer
 # rounds.
 _USUAL_WARM_UP, _SHORTEST_WARM_UP = 0.4, 6.0
@@ -156,6 +158,8 @@ class Planned:
         """
         turns = self.rounds.lasting(self.in_turns) if self.in_turns else 0.0
         lasting = self.usual_warm_up + turns + self.seconds_of_windows(self.in_windows) + REPORT_LAG_SECONDS
+        if "perf" in self.in_turns:
+            lasting += _FIRST_LOOK_SECONDS
         if "perf" in self.in_windows and self.options.callgraph == "auto":
             lasting += _TRIALS_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS

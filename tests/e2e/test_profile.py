@@ -79,7 +79,7 @@ def test_the_categories_sum_to_everything(finished: Measured) -> None:
 def test_the_printed_shares_sum_to_exactly_100_and_us_to_cpu_per_query(finished: Measured) -> None:
     summary = (finished.directory / Files.SUMMARY).read_text()
     table = summary[summary.index("owner view") :]
-    found = [re.search(rf"^\s*{re.escape(name)}\s+([\d.]+)\s+\S+\s+([\d.]+)", table, re.MULTILINE) for name in ROWS]
+    found = [re.search(rf"\s{re.escape(name)}\s+([\d.]+)\s+\S+\s+([\d.]+)", table) for name in ROWS]
     printed = [(row[1], row[2]) for row in found if row is not None]
     assert len(printed) == len(ROWS)
     assert sum(Fraction(share) for share, _ in printed) == 100
@@ -146,7 +146,12 @@ def test_the_flame_graph_shows_the_same_total_and_categories(finished: Measured)
     text, profile = (finished.directory / Files.FLAMEGRAPH).read_text(), finished.record.profile
     ElementTree.fromstring(text)
     assert profile is not None
-    for words in (f"{profile.weight:,} {profile.unit}", f"n = {profile.samples:,} samples", "libc+k", "DBImpl::Get"):
+    for words in (
+        f"{profile.weight:,} {profile.unit}",
+        f"n = {profile.samples:,} samples",
+        "read syscall",
+        "DBImpl::Get",
+    ):
         assert words in text
 
 

@@ -37,7 +37,9 @@ def test_what_following_costs_is_no_part_of_the_rest() -> None:
     stages = [replace(made.stages[0], own_ns=16_000 * made.total.count), *made.stages[1:]]
     slowed = replace(made, stages=stages)
     assert books(slowed, 104 - 14)["ladder and engine"].verdict is Verdict.OK
-    assert re.search("^ *rest +0.00  [+]0.0 % of rx.lat", section_text(ladder_section(slowed, 104 - 14)), re.MULTILINE)
+    assert re.search(
+        "^ *rest +0.00  [+]0.0 % of the latency", section_text(ladder_section(slowed, 104 - 14)), re.MULTILINE
+    )
 
 
 def test_on_a_busy_cpu_what_following_costs_takes_longer() -> None:

@@ -170,7 +170,7 @@ def _device_books(ladder: Ladder) -> Iterator[_Book]:
     gap = total.mean_ns - inside
     largest, *rest = ladder.device_gap()
     part = f"{largest.mean_ns / 1e3:.2f} us ({100 * largest.mean_ns / gap:.0f} %): {STAGES[largest.name].about}"
-    then = ", ".join(f"{title_of(rung.name)} {rung.mean_ns / 1e3:.2f}" for rung in rest[:_NEXT])
+    then = ", ".join(f"{title_of(rung.name)} {rung.mean_ns / 1e3:.2f} us" for rung in rest[:_NEXT])
     words = f"not in iostat nor the device's own figures; most of it is {title_of(largest.name)}, {part}; then {then}"
     yield _Book("query - queue - dev", gap, words)
 

@@ -44,10 +44,13 @@ def test_the_disk_of_a_file_system_without_a_device_is_the_source_of_the_latest_
 
 
 # Others may have mounted the hierarchy, or a part of it, anywhere: in this namespace it is at $2 alone.
-_MOVED = r"""
+_ELSEWHERE = r"""
 places=$(sed -n 's/\([^ ]* \)\{4\}\([^ ]*\) .* - cgroup2\{0,1\} .*/\2/p' /proc/self/mountinfo)
+unmount() { for place in $places; do umount --lazy "$(printf %b "$place")"; done; }
+"""
+_MOVED = f"""{_ELSEWHERE}
 mount --bind "$1" "$2"
-for place in $places; do umount --lazy "$(printf %b "$place")"; done
+unmount
 shift
 """
 _GROUPS = """
@@ -69,10 +72,10 @@ def test_control_groups_are_found_wherever_they_are_mounted(tmp_path: Path) -> N
 
 
 # A group ($1) is mounted at $2 before the hierarchy ($3) is at $4, as below the root of a container.
-_PART = """
+_PART = f"""{_ELSEWHERE}
 mount --bind "$1" "$2"
 mount --bind "$3" "$4"
-umount --lazy "$3"
+unmount
 """
 _WHOLE = """
 import os, sys, ground.system.groups as groups, ground.system.limits as own

@@ -110,7 +110,7 @@ def test_an_arm_that_is_not_comparable_has_its_figures_and_no_verdict(
     assert main(["compare", str(going.directory)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "not comparable (setting --threads differs besides engine build)"
-    assert "+50.0 %" in next(line for line in lines if "cpuPer" in line)
+    assert "+50.0 %" in next(line for line in lines if "CPU/op" in line)
 
 
 def test_what_did_not_watch_an_arm_is_the_first_line_and_fails(
