@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
-SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh ioflame/dist_archive.sh .ci/run folding/fuzz/seeds.sh .cargo/clippy.sh \
+SHELL_SCRIPTS := ioflame/setup.sh ioflame/setup_names.sh ioflame/dist.sh ioflame/dist_archive.sh .ci/run folding/fuzz/seeds.sh .cargo/clippy.sh \
 	tests/kernels/guest/init tests/kernels/guest/job.sh
 
 SHELL := bash
@@ -49,8 +49,9 @@ export GOALS := $(MAKECMDGOALS)
 export NEEDS :=
 ALLOCATOR_NEEDED = $(filter jemalloc,$(or $(strip $(value ALLOCATOR)),jemalloc))
 count: NEEDS = $(strip $(if $(filter processor,$(value BY)),,valgrind) $(ALLOCATOR_NEEDED))
-# Of RocksDB by its own client; every other target installs the rest.
-profile: export LEAST = $(if $(filter-out rocksdb,$(value ENGINE))$(value CLIENT),,1)
+# Of RocksDB by its own client; every other target installs the rest. Only perf watches at smoke, unless others are asked for.
+profile: export LEAST = $(if $(filter-out rocksdb,$(value ENGINE))$(value CLIENT)$(value ROCKSDB),,$(if \
+	$(filter-out smoke,$(value SCALE))$(if $(value SCALE),,1)$(value COLLECT)$(value TAIL),1,perf))
 compare: NEEDS = $(if $(strip $(value COUNT) $(value OPERATION)),valgrind jemalloc)
 
 setup: ## install what a profile needs; seconds when it is there

@@ -2,7 +2,8 @@
 # Installs what ioflame needs, and says so before it does: system packages, .venv, the stackfold binary.
 # Run it as often as you like: what is there is left alone. `--dev` adds what `make test` needs, `--long` what
 # `make test-long` needs beyond that, `--by-hand` services and what takes half a gigabyte, for `make test-by-hand`.
-# With LEAST in the environment (make profile) only what a profile of RocksDB uses; all other commands install the rest.
+# With LEAST=1 in the environment (make profile) only what a profile of RocksDB uses, with LEAST=perf what one by perf alone does: the
+# first command that uses the rest installs it.
 # Exit codes: 0 done, 3 this host lacks something that only you can give it (the exact command is printed).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,6 +30,9 @@ refuse() { # refuse WHAT COMMAND
   printf 'setup: %s\n  fix: %s\n' "$1" "$2" >&2
   exit 3
 }
+
+# Names of packages elsewhere, and the command that installs them by hand.
+. ioflame/setup_names.sh
 
 # --- system packages: asked for by the command they bring, so that your own builds count ---------------------------
 PATH="$PATH:/usr/sbin:/sbin" # Debian keeps bpftool and bcc's tools there, outside of a user's PATH
@@ -69,12 +73,16 @@ for one in ${NEEDS:-}; do
     jemalloc) [[ "$(ldconfig -p 2>/dev/null)" == *libjemalloc.so* ]] || missing+=(libjemalloc2) ;;
   esac
 done
+# What is built is kept up to date.
+if [[ "${LEAST:-}" == perf && -x target/release/ioflame-ebpf ]]; then LEAST=1; fi
 # What the CO-RE programs are compiled with, and libbpf, which their loader brings along. Without them bpftrace does it.
 compiling=()
-command -v clang >/dev/null 2>&1 || compiling+=(clang)
-command -v pkg-config >/dev/null 2>&1 || compiling+=(pkg-config)
-[[ -e /usr/include/libelf.h ]] || compiling+=(libelf-dev)
-[[ -e /usr/include/zlib.h ]] || compiling+=(zlib1g-dev)
+if [[ "${LEAST:-}" != perf ]]; then
+  command -v clang >/dev/null 2>&1 || compiling+=(clang)
+  command -v pkg-config >/dev/null 2>&1 || compiling+=(pkg-config)
+  [[ -e /usr/include/libelf.h ]] || compiling+=(libelf-dev)
+  [[ -e /usr/include/zlib.h ]] || compiling+=(zlib1g-dev)
+fi
 # What our own client drives beside RocksDB. Without them it is built without these engines.
 engines=()
 if [[ -z "${LEAST:-}" ]]; then
@@ -196,38 +204,6 @@ progress() {
     done <<<"$part"
   done
 }
-# What Debian calls them, by Fedora's and openSUSE's names; written from their lists of packages, and not tried there.
-elsewhere() { # elsewhere PACKAGE...
-  local package
-  for package in "$@"; do
-    case "$manager $package" in
-      *' linux-perf') package=perf ;;
-      *' python3-venv') package=python3 ;;
-      'dnf libelf-dev') package=elfutils-libelf-devel ;;
-      'dnf pkg-config') package=pkgconf-pkg-config ;;
-      *' zlib1g-dev') package=zlib-devel ;;
-      *' libelf-dev') package=libelf-devel ;;
-      *' libleveldb-dev') package=leveldb-devel ;;
-      *' libsnappy-dev') package=snappy-devel ;;
-      *' liblmdb-dev') package=lmdb-devel ;;
-      'dnf libjemalloc2') package=jemalloc ;;
-      # db_bench is in no package of theirs.
-      *' rocksdb-tools') package= ;;
-    esac
-    printf '%s' "${package:+ $package}"
-  done
-}
-by_hand() { # by_hand PACKAGE...
-  case $manager in
-    apt-get) printf 'sudo apt-get update && sudo apt-get install -y --no-install-recommends %s' "$*" ;;
-    '') printf 'install these with your package manager (the names are those of Debian): %s' "$*" ;;
-    *)
-      printf 'sudo %s install%s' "$manager" "$(elsewhere "$@")"
-      [[ " $* " != *' rocksdb-tools '* ]] || printf ', and build db_bench: DB_BENCH=<path of it>'
-      ;;
-  esac
-}
-
 without() { # without WHAT-IS-LOST PACKAGE...
   say "without ${*:2} $1"
   say "  fix: $(by_hand "${@:2}"), then run this again"
@@ -244,8 +220,9 @@ wanted=("${missing[@]}" "${compiling[@]}" "${engines[@]}" "${names[@]}")
 # All are named whatever is built: features are decided over all.
 crates=(stackfold stacksampler ioflame-client)
 needed=(stackfold stacksampler)
-# Once it is built, it is kept up to date.
 if [[ -z "${LEAST:-}" || -x target/release/ioflame-client ]]; then needed+=(ioflame-client); fi
+bpf=(--package=ioflame-ebpf)
+if [[ "${LEAST:-}" == perf ]]; then core=0 crates=(stackfold) needed=(stackfold) bpf=(); fi
 groups=()
 beside() { # beside COMMAND...: in a group of its own, so that it ends with us
   set -m
@@ -262,7 +239,7 @@ build() { # build OPTION...; says how far it is
   CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 cargo build --release --locked "${crates[@]/#/--package=}" "$@" 2>&1 | progress
 }
 libraries() { # what fails is said by the build of the programs, which repeats it
-  build --package=ioflame-ebpf --lib 2>/dev/null
+  build "${bpf[@]}" --lib 2>/dev/null
 }
 # What needs no system package is compiled while they are installed.
 if ((${#wanted[@]} && may_install)) && [[ ! -x target/release/stackfold ]] && command -v cargo >/dev/null 2>&1; then

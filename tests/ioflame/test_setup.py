@@ -30,8 +30,9 @@ def place() -> Iterator[Path]:
             folder.mkdir(exist_ok=True)
             folder.chmod(0o755)
         # A clone of root's may be readable to root alone.
-        shutil.copyfile(SCRIPT, root / "ioflame" / SCRIPT.name)
-        (root / "ioflame" / SCRIPT.name).chmod(0o644)
+        for script in (SCRIPT, SCRIPT.with_name("setup_names.sh")):
+            shutil.copyfile(script, root / "ioflame" / script.name)
+            (root / "ioflame" / script.name).chmod(0o644)
         for tool in TOOLS:
             found = shutil.which(tool)
             assert found
@@ -232,9 +233,17 @@ def test_a_profile_of_rocksdb_needs_less_than_all_commands(place: Path) -> None:
     assert " rocksdb-tools" in least and not any(one in least for one in ("fio", "gdb", "elfutils", "bpftrace", "lmdb"))
     setup(place)
     assert "bpftrace fio rocksdb-tools gdb elfutils" in (place / "calls").read_text()
+    # perf alone needs no compiler of BPF programs, nor them.
+    (place / "bin" / "clang").unlink()
+    (place / "calls").unlink()
+    stand_in(place, "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo "$@" >> calls; exit 101')
+    venv(place, "exit 0")
+    said = setup(place, LEAST="perf")
+    calls = (place / "calls").read_text()
+    assert "setup: building stackfold (cargo" in said.stdout and "--package=stackfold --bin=stackfold\n" in calls
+    assert not any(one in calls for one in ("clang", "libelf", "stacksampler", "ioflame-ebpf"))
     # Without the CO-RE programs it is bpftrace that watches.
     (place / "calls").unlink()
-    (place / "bin" / "clang").unlink()
     stand_in(place, "apt-get", 'case "$*" in *clang*) exit 100;; *) echo "$@" >> calls;; esac')
     setup(place, LEAST="1")
     assert "bpftrace" in (place / "calls").read_text()

@@ -13,6 +13,7 @@ import pytest
 from ground.settings import FrontEnd, Setting, options_of, variables, worded, worded_for
 from ioflame.cli import build_parser, main
 from tests.places import ROOT
+from workloads.scales import scales
 
 # What a shell or make would take for its own, and what splitting at blanks would lose.
 # An `ioflame` that writes down the words it runs with, as the real one makes them of its environment.
@@ -68,13 +69,20 @@ def make(place: Path, target: str, *variables: str, **environment: str) -> None:
         ("profile", "ENGINE=rocksdb", "1"),
         ("profile", "ENGINE=lmdb", ""),
         ("profile", "CLIENT=ioflame", ""),
+        ("profile", "ROCKSDB=10.4.2", ""),
+        ("profile", "SCALE=smoke", "perf"),
+        ("profile", "SCALE=smoke COLLECT=perf,iolat", "1"),
+        ("profile", "SCALE=smoke TAIL=1", "1"),
+        ("profile", "SCALE=full", "1"),
         ("sweep", "WORKLOAD=readrandom", ""),
     ],
 )
 def test_a_profile_of_rocksdb_sets_up_the_least(place: Path, target: str, given: str, least: str) -> None:
     (place / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$LEAST" > for-setup\n')
-    make(place, target, given)
+    make(place, target, *given.split())
     assert arguments(place / "for-setup") == [least]
+    # What is left out at smoke does not watch there.
+    assert scales()["smoke"].collect == ("perf",)
 
 
 @pytest.mark.parametrize("target", ["profile", "io-efficiency"])
