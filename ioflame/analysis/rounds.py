@@ -140,6 +140,14 @@ def observer_costs(windows: Sequence[Window]) -> list[ObserverCost]:
     return found
 
 
+def costs_of(record: RunRecord) -> tuple[list[ObserverCost], ObserverCost | None]:
+    """Of each observer, and of nothing attached. None where one rate is taken for all windows: it says nothing of what
+    differs between them."""
+    if record.target is not None and record.target.count_sampled:
+        return [], None
+    return observer_costs(record.windows), host_change(record.windows)
+
+
 def host_change(windows: Sequence[Window]) -> ObserverCost | None:
     """The same of nothing attached: of `null`, or of every second plain turn, as if it were an observer's. None where
     there are too few."""

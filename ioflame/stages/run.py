@@ -34,7 +34,7 @@ from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.findings import Waits, findings, read_rules
 from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
-from ioflame.analysis.rounds import host_change, observer_costs
+from ioflame.analysis.rounds import costs_of
 from ioflame.analysis.wall_clock import serving_threads
 from ioflame.stages.event_group import analyse_group
 from ioflame.stages.jobs import analyse_jobs
@@ -93,7 +93,7 @@ def _note_figures(record: RunRecord, series: Sequence[Window]) -> list[Window]:
     plain = [window for window in record.windows if window.kind == "plain"]
     record.metrics = metrics_of(record, plain)
     record.intervals = intervals_of(record, series)
-    record.costs, record.host_change = observer_costs(record.windows), host_change(record.windows)
+    record.costs, record.host_change = costs_of(record)
     return plain
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from ground.results.profile import Slices
-from ground.results.record import Window
+from ground.results.record import Target, Window
 from ioflame.analysis.metric_intervals import intervals_of
-from ioflame.analysis.rounds import ProfiledRounds, host_change, interval_of, observer_costs, slices_by_turn
+from ioflame.analysis.rounds import ProfiledRounds, costs_of, host_change, interval_of, observer_costs, slices_by_turn
 from tests.records import run_record, window
 
 Noise = Callable[[random.Random], Callable[[], float]]
@@ -57,6 +57,15 @@ def test_how_a_host_changes_is_what_null_cost_or_every_second_plain_turn() -> No
     # Six plain turns are two of which each has one on both sides.
     assert host_change(in_turns(5, lambda *_: 100.0, "perf")) is None
     assert host_change(run_of(*[("plain", 100.0, 0), ("perf", 90.0, 0)] * 8)) is None
+
+
+def test_one_rate_for_all_windows_says_nothing_of_their_costs() -> None:
+    made = in_turns(5, lambda *_: 100.0, "perf", "null")
+    counted = run_record(windows=made, target=Target("--pid 1", "p", [1], count="psql"))
+    costs, host = costs_of(counted)
+    assert [cost.kind for cost in costs] == ["perf", "null"] and host is not None
+    sampled = run_record(windows=made, target=Target("--pid 1", "p", [1], count="calls", count_sampled=True))
+    assert costs_of(sampled) == ([], None)
 
 
 def test_turns_that_scatter_widen_the_interval_by_t() -> None:
