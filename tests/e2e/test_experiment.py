@@ -49,7 +49,7 @@ def the_tables_are_those_of_the_runs(out: str, outcome: CellOutcome, readrandom:
     low, high = map(float, values["95 % interval"]["qps"].split(".."))
     assert low <= float(of_cell["qps"]) <= high
     owner = out[out.index("Categories, owner view") : out.index("Categories, leaf view")]
-    us = [float(m) for m in re.findall(r"^  (?!all)\S+ +[\d.]+ +\S+ +([\d.]+)", owner, re.MULTILINE)]
+    us = [float(m) for m in re.findall(r"^  (?!all).+? +[\d.]+ +[\d.]+\.\.[\d.]+ +([\d.]+)", owner, re.MULTILINE)]
     assert len(us) == 11
     assert sum(us) == pytest.approx(readrandom.metrics["cpuPer"], abs=0.05)
 

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page
 
 from ground.results.differences import Outcome
+from ground.text.titles import title_of
 from ioflame.cli import main
 from tests.viz.compared import COLOURED, SLOWER, view
 from tests.viz.conftest import Opener
@@ -67,11 +68,11 @@ def test_the_verdict_comes_first_and_every_number_is_in_the_json(chromium_page: 
         "Object.fromEntries([...document.querySelectorAll('#budget ~ figure table tbody tr')].map("
         "row => row.cells[0].textContent).map(text => [text.trim(), text.length - text.trimStart().length]))"
     )
-    rows = {row.name: row for row in slower.verdicts.arms[0].budget.rows}  # type: ignore[union-attr]
+    rows = {title_of(row.name): row for row in slower.verdicts.arms[0].budget.rows}  # type: ignore[union-attr]
     assert {name: depth for name, depth in depths.items() if name in rows} == {
         name: {"latency": 0, "category": 2}.get(row.kind, 1) for name, row in rows.items()
     }
-    assert depths["on CPU"] == depths["run queue"] == depths["unaccounted"] == 1
+    assert depths["on CPU"] == depths["run-queue wait"] == depths["unaccounted"] == 1
 
 
 def test_what_differs_has_colour_and_nothing_else_and_is_shown_alone(

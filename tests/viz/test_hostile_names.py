@@ -247,7 +247,7 @@ def test_a_stack_of_5000_frames(chromium_page: Opener) -> None:
 def test_a_page_of_an_empty_profile_says_so_and_one_of_huge_weights_tells_every_unit(chromium_page: Opener) -> None:
     page = chromium_page.html(render_report([RunView("empty", view().record)]), own=True)
     assert page.get_by_text("No flame graph: no stack has any weight.").is_visible()
-    assert page.get_by_text("No owner view").is_visible()
+    assert page.get_by_text("This run has no categories.").is_visible()
     page.keyboard.press("Escape")
     page.locator(".theme").click()
 
