@@ -158,11 +158,11 @@ class Planned:
         """
         turns = self.rounds.lasting(self.in_turns) if self.in_turns else 0.0
         lasting = self.usual_warm_up + turns + self.seconds_of_windows(self.in_windows) + REPORT_LAG_SECONDS
-        if "perf" in self.in_turns:
-            lasting += _FIRST_LOOK_SECONDS
         if "perf" in self.in_windows and self.options.callgraph == "auto":
             lasting += _TRIALS_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS
+        if "perf" in self.in_turns:
+            slack += _FIRST_LOOK_SECONDS
         return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
 
     @property

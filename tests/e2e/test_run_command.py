@@ -282,7 +282,7 @@ def test_an_interrupt_within_a_window_keeps_what_was_recorded(
     until(lambda: rounds() >= 1, watching)
     watching.send_signal(signal.SIGTERM)
     _, err = watching.communicate(timeout=120)
-    assert watching.returncode == 130 and "to fold what was recorded: " in err
+    assert watching.returncode == 130 and "to fold what was recorded: " in err, err
     (kept,) = tmp_path.glob("runs/*/*readrandom*")
     assert asked(capsys, "analyse", kept)[0] in (0, 1)
     assert sum(window.counters.cpu_ns for window in open_run(kept).record.windows) > 0
