@@ -163,6 +163,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return EXIT_INTERRUPTED
         except ReaderGoneError:
             return EXIT_OK
+        finally:
+            # `python -m` ends by SIGINT, whatever the exit code, once an interrupt has passed an exec of text, such as
+            # that of a dataclass whose module is loaded late, even where it was caught. The next exec forgets it.
+            exec("")
 
 
 def _painted(text: str, colours: Colours) -> str:

@@ -64,6 +64,29 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+# A command that is interrupted while it makes a dataclass, as a module that is loaded late does, and says so.
+_LATE = """
+import sys
+import ioflame.cli as cli
+class Arguments:
+    @staticmethod
+    def run(_):
+        try:
+            exec("raise KeyboardInterrupt")
+        except KeyboardInterrupt:
+            return 130
+cli._parsed = lambda *_: Arguments()
+sys.exit(cli.main(["runs"]))
+"""
+
+
+def test_an_interrupt_while_a_module_is_loaded_ends_with_our_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(_LATE)
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = subprocess.run([sys.executable, "-m", "late"], env={**os.environ, "PYTHONPATH": path}, check=False)
+    assert done.returncode == 130
+
+
 def test_progress_that_nobody_can_be_told_ends_nothing(run: Run) -> None:
     done = ioflame('analyse "$1" <&- 2>&-', run.directory)
     assert done.returncode == 0
