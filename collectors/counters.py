@@ -22,7 +22,7 @@ from ground.system.proc_stat import named_fields, named_stat, stat_fields, switc
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # The role of every thread, of their names by tid and the pid of the process.
 Roles = Callable[[Mapping[int, str], int], Mapping[int, str]]
-_SECTOR = 512  # diskstats counts sectors of 512 bytes whatever the device's own block size
+SECTOR = 512  # diskstats counts sectors of 512 bytes whatever the device's own block size
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def logical_block_size(device: Device) -> int:
     queue = whole_disk(device.major, device.minor) / "queue"
     with contextlib.suppress(OSError, ValueError):
         return int((queue / "logical_block_size").read_text(encoding="utf-8"))
-    return _SECTOR
+    return SECTOR
 
 
 class ProcessProbe:
@@ -204,7 +204,7 @@ def delta(before: Snapshot, after: Snapshot, queries: float | None, roles: Mappi
     return Counters(
         queries=queries,
         storage_reads=device.read.requests,
-        storage_read_bytes=device.read.sectors * _SECTOR,
+        storage_read_bytes=device.read.sectors * SECTOR,
         storage_read_ms=device.read.ms,
         process_read_bytes=after.read_bytes - before.read_bytes,
         process_write_bytes=after.write_bytes - before.write_bytes,
@@ -221,7 +221,7 @@ def delta(before: Snapshot, after: Snapshot, queries: float | None, roles: Mappi
         steal_ns=host.steal * TICK_NS,
         threads_ended=len(before.tasks.keys() - after.tasks.keys()),
         storage_writes=device.write.requests,
-        storage_write_bytes=device.write.sectors * _SECTOR,
+        storage_write_bytes=device.write.sectors * SECTOR,
         host=host,
         roles=_by_role(before, after, roles or {}),
     )

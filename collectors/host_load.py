@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.counters import TICK_NS, Device, disk_counts, host_gained, host_times
+from collectors.counters import SECTOR, TICK_NS, Device, disk_counts, host_gained, host_times
 from collectors.target_counters import TargetProbe
 from ground.results.host_load import HostLoad
 from ground.results.record import HostTimes
@@ -18,7 +18,6 @@ from ground.system.own_cpu import own_cpu_seconds
 _SECONDS, _LOOK_SECONDS = 1.0, 0.05
 # What a CPU needs to reach the clock of one that is busy.
 _SPIN_SECONDS = 0.05
-_SECTOR = 512
 _CPU = Path("/sys/devices/system/cpu")
 _NO_DISK = DiskCounts(*[DiskCount()] * 4)
 
@@ -56,11 +55,11 @@ def load_between(
     seconds, cpus = after.at - before.at, os.cpu_count() or 1
     gained, moved = host_gained(before.host, after.host), after.device.since(before.device)
     others_ns = (gained.user + gained.system) * TICK_NS - (after.ours_ns - before.ours_ns)
-    read, own_read = moved.read.sectors * _SECTOR, after.read_bytes - before.read_bytes
-    written, own_written = moved.write.sectors * _SECTOR, after.write_bytes - before.write_bytes
+    read, own_read = moved.read.sectors * SECTOR, after.read_bytes - before.read_bytes
+    written, own_written = moved.write.sectors * SECTOR, after.write_bytes - before.write_bytes
     # What a target has written reaches the device sooner or later, and is no other's.
     read, written = max(read - own_read, 0), written if not own_written else 0
-    every = (moved.read.sectors + moved.write.sectors) * _SECTOR
+    every = (moved.read.sectors + moved.write.sectors) * SECTOR
     theirs = (read + written) / every if every else 1.0
     return HostLoad(
         seconds,

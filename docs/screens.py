@@ -37,20 +37,11 @@ SUMMARY = DOCS / "summary.txt"
 WIDTH = 100
 # What of a run or study is kept; its samples and pages are not.
 _KEPT = (
-    *("run.json", "findings.json", "categories*.json", "accounts.json", "iolat.json", "ladder.json", "offcpu.json"),
-    *(
-        "wallclock.json",
-        "pmp.json",
-        "locks.json",
-        "runqlat.json",
-        "whose.json",
-        "writes.json",
-        "jobs.costs.json",
-        "tail.json",
-        "tail.frames.json",
-    ),
-    *("counted.json", "fleet.json", "comparison.json", "s[0-9]*/run.json", "s[0-9]*/categories.json"),
-)
+    "run.json", "findings.json", "categories*.json", "accounts.json", "iolat.json", "ladder.json", "offcpu.json",
+    "wallclock.json", "pmp.json", "locks.json", "runqlat.json", "whose.json", "writes.json", "jobs.costs.json",
+    "tail.json", "tail.frames.json", "counted.json", "fleet.json", "comparison.json", "s[0-9]*/run.json",
+    "s[0-9]*/categories.json",
+)  # fmt: skip
 # Folders are of whoever recorded, except for those of a system.
 _FOLDER = re.compile(r"(?:\.\.\.|(?<![\w./*]))/(?!usr/|proc/|sys/|dev/|lib/|etc/)[\w.+-]+/(?:[\w.+-]+/)*")
 

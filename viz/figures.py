@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ground.results.categories import Categories
 from ground.results.interval import Interval
-from ground.results.metrics import METRICS
+from ground.results.metrics import METRICS, host_changed
 from ground.results.record import ObserverCost, RunRecord
 from ground.text.titles import title_of
 
@@ -62,7 +62,7 @@ def watching_words(record: RunRecord) -> str:
     costs, host = record.costs, record.host_change
     if not costs:
         return ""
-    if host is not None and host.qps_ratio.leaves_one:
+    if host is not None and host_changed(record):
         own = abs(host.qps_ratio.estimate - 1)
         most = all(abs(cost.qps_ratio.estimate - 1) <= own for cost in costs)
         return (

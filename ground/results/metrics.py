@@ -313,16 +313,27 @@ class Carried(NamedTuple):
         return f" That window was disturbed: it ran at {100 * self.rate:.0f} % of the baseline windows' rate."
 
 
+def has_one_rate(record: RunRecord) -> bool:
+    """Whether queries were counted once for a while: of all windows it is the same rate then, which says nothing of one
+    against another."""
+    return record.target is not None and record.target.count_sampled
+
+
+def host_changed(record: RunRecord) -> bool:
+    """Whether QPS changed by itself, with nothing attached."""
+    return record.host_change is not None and record.host_change.qps_ratio.leaves_one
+
+
 def carried(record: RunRecord, kind: str) -> Carried:
     """Of the windows of an observer. A rate that was counted once is that of all windows."""
     plain, seen = (
         window_metrics([window for window in record.windows if window.kind == one], record.threads).get("qps")
         for one in ("plain", kind)
     )
-    if not plain or not seen or (record.target is not None and record.target.count_sampled):
+    if not plain or not seen or has_one_rate(record):
         return Carried(None, 1.0)
     rate = seen / plain
-    cost, host = next((one for one in record.costs if one.kind == kind), None), record.host_change
-    by_itself = (cost is not None and not cost.qps_ratio.leaves_one) or (host is not None and host.qps_ratio.leaves_one)
+    cost = next((one for one in record.costs if one.kind == kind), None)
+    by_itself = (cost is not None and not cost.qps_ratio.leaves_one) or host_changed(record)
     disturbed = rate < _UNDISTURBED and not by_itself
     return Carried(rate, 1.0 if disturbed else rate, disturbed)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ground.results.host_load import BUSY_SHARE
 from ground.results.record import RunRecord, Window
 
-_TICK_NS = 10_000_000
+# Of the kernel's account of a CPU, as runs record it.
+TICK_NS = 10_000_000
 _FOREIGN_READS = 0.05
 # Bytes a query: a twentieth of a block of 8 KiB. What a workload that answers from memory reads is less.
 _FOREIGN_BYTES = 400
@@ -56,7 +57,7 @@ def others_in(record: RunRecord, windows: Sequence[Window]) -> Others:
     cpus = None
     if seconds and count.isdigit() and int(count) and len(times) == len(windows):
         own = sum(window.counters.cpu_ns for window in windows)
-        cpus = max(_TICK_NS * sum(host.user + host.system for host in times) - own, 0) / 1e9 / seconds
+        cpus = max(TICK_NS * sum(host.user + host.system for host in times) - own, 0) / 1e9 / seconds
     every = sum(window.counters.storage_read_bytes for window in windows)
     foreign = max(every - sum(window.counters.process_read_bytes for window in windows), 0)
     queries = sum(window.counters.queries or 0 for window in windows)

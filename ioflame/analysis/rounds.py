@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ground.results.interval import Interval
-from ground.results.metrics import MODE_METRIC, ratio_of, sums_of
+from ground.results.metrics import MODE_METRIC, has_one_rate, ratio_of, sums_of
 from ground.results.profile import Slices
 from ground.results.record import ObserverCost, RunRecord, Window
 from ioflame.analysis.bootstrap import jackknife_error
@@ -141,17 +141,20 @@ def observer_costs(windows: Sequence[Window]) -> list[ObserverCost]:
 
 
 def costs_of(record: RunRecord) -> tuple[list[ObserverCost], ObserverCost | None]:
-    """Of each observer, and of nothing attached. None where one rate is taken for all windows: it says nothing of what
-    differs between them."""
-    if record.target is not None and record.target.count_sampled:
+    """Of each observer, and of nothing attached; none where one rate is taken for all windows."""
+    if has_one_rate(record):
         return [], None
-    return observer_costs(record.windows), host_change(record.windows)
+    costs = observer_costs(record.windows)
+    return costs, host_change(record.windows, costs)
 
 
-def host_change(windows: Sequence[Window]) -> ObserverCost | None:
+def host_change(windows: Sequence[Window], costs: Sequence[ObserverCost]) -> ObserverCost | None:
     """The same of nothing attached: of `null`, or of every second plain turn, as if it were an observer's. None where
-    there are too few."""
-    cost = next((cost for cost in observer_costs(windows) if cost.kind == "null"), None)
+    there are too few.
+
+    costs: of these windows
+    """
+    cost = next((cost for cost in costs if cost.kind == "null"), None)
     if cost is not None:
         return cost
     plain = [window for window in windows if window.kind == "plain" and window.round]

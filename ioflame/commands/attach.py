@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
-from collectors.host_load import host_load
 from collectors.target_counters import TargetProbe
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, RefusedError, UsageError
 from ground.results.run import Run
@@ -32,7 +31,7 @@ from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
 from ioflame.measure.attach.redact import forget_abandoned
 from ioflame.measure.attach.session import LEAST_SECONDS, WHOLE, Part, analyse_attached, attach
-from ioflame.measure.host_checks import tell_busy
+from ioflame.measure.host_checks import look_at_host
 from ioflame.present.pack import ENDING, pack
 from viz.terminal.summary import lost_lines
 from workloads.registry import service_named, service_names
@@ -135,8 +134,8 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
             reporter.warn(f"{directory}: killed before its names were hashed (--redact); what held any is removed")
         job, part, begin = _resolved(options, arguments, reporter)
         made = begin()
-        made.record.host_load = host_load(job.device, TargetProbe(job.target, job.device, job.group_of))
-        tell_busy(made.record.host_load, reporter)
+        probe = TargetProbe(job.target, job.device, job.group_of)
+        made.record.host_load = look_at_host(job.device, reporter, probe)
         attached = partial(attach, job, made, reporter, unlimited, part)
         if not measured(attached, made, reporter, "nothing of ours is left in the target"):
             return EXIT_INTERRUPTED

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from collectors.counters import device_of
 from collectors.counts import QueryCount, command_count
-from collectors.host_load import host_load
 from collectors.perf import plan_recording
 from folding.stackfold import stackfold_binary
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, HostError, IoflameError, RefusedError
@@ -33,7 +32,7 @@ from ioflame.commands.arguments import Commands, add_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code, print_outcome, shown_command
 from ioflame.instruments import by_default
 from ioflame.measure.attach.job import AttachOptions, count_refused
-from ioflame.measure.host_checks import tell_busy
+from ioflame.measure.host_checks import look_at_host
 from ioflame.measure.own_command.command_line import StartedCommand, added_words, checked_command
 from ioflame.measure.own_command.runner import CommandOptions, CommandRunner
 from ioflame.present.rules_check import own_rules
@@ -137,9 +136,7 @@ def _look_at_host(command: StartedCommand, asked: Path | None, reporter: Reporte
     if place is not None:
         with contextlib.suppress(HostError, OSError):
             device = device_of(existing(place))
-    load = host_load(device)
-    tell_busy(load, reporter)
-    return load
+    return look_at_host(device, reporter)
 
 
 def _check_server(pid: int | None, command: StartedCommand) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.checks import host_checks, libc_names_check, own_libc, perf_checks, queue_checks
-from collectors.counters import device_of
+from collectors.counters import Device, device_of
 from collectors.host_load import host_load
 from collectors.perf import Plan, plan_recording
+from collectors.target_counters import TargetProbe
 from ebpf.checks import ebpf_checks
 from ground.errors import HostError
 from ground.results.checks import Check, Verdict
@@ -57,6 +58,13 @@ def doctor_checks(options: ProfileOptions) -> list[Check]:
         checks.append(Check(engine.about.client, Verdict.BLOCKED, error.what, error.means, error.mend))
     checks += client_checks(engine_named(name) for name in engine_names())
     return checks
+
+
+def look_at_host(device: Device | None, reporter: Reporter, target: TargetProbe | None = None) -> HostLoad:
+    """What others do, as `host_load` has it, and of a busy host the line about it."""
+    load = host_load(device, target)
+    tell_busy(load, reporter)
+    return load
 
 
 def tell_busy(load: HostLoad, reporter: Reporter) -> None:

@@ -109,22 +109,24 @@ def _changed(host: ObserverCost) -> bool:
     return host.qps_ratio.leaves_one or (host.cpu_ratio is not None and host.cpu_ratio.leaves_one)
 
 
+def _known(
+    host: ObserverCost | None, of: Callable[[ObserverCost], Interval | None]
+) -> Callable[[ObserverCost], Interval | None]:
+    """A ratio; None of observers where the host changed it by itself."""
+    own = of(host) if host is not None else None
+    if host is None or own is None or not own.leaves_one:
+        return of
+    return lambda cost: of(cost) if cost.kind == host.kind else None
+
+
 def _costs(record: RunRecord) -> list[Column[ObserverCost]]:
     """People see no cost of an observer where the host changed by itself, but why there is none."""
     host = record.host_change
-
-    def is_other(cost: ObserverCost) -> bool:
-        return host is not None and cost.kind != host.kind
-
-    def qps(cost: ObserverCost) -> Interval | None:
-        return None if is_other(cost) and host is not None and host.qps_ratio.leaves_one else cost.qps_ratio
-
-    def cpu(cost: ObserverCost) -> Interval | None:
-        changed = host is not None and host.cpu_ratio is not None and host.cpu_ratio.leaves_one
-        return None if is_other(cost) and changed else cost.cpu_ratio
+    qps, cpu = _known(host, lambda cost: cost.qps_ratio), _known(host, lambda cost: cost.cpu_ratio)
 
     def why(cost: ObserverCost) -> str | None:
-        return "not known: the host changed" if is_other(cost) and host is not None and _changed(host) else None
+        unknown = host is not None and cost.kind != host.kind and _changed(host)
+        return "not known: the host changed" if unknown else None
 
     def estimate(ratio: Interval | None) -> float | None:
         return None if ratio is None else ratio.estimate

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ground.results.checks import Check, Verdict
-from ground.results.metrics import metrics_of, window_metrics
+from ground.results.metrics import has_one_rate, host_changed, metrics_of, window_metrics
 from ground.results.record import RunRecord, Window
 from ground.text.titles import title_of
-from ioflame.analysis.others import others_in
+from ioflame.analysis.others import TICK_NS, others_in
 from ioflame.analysis.rounds import by_round
 
 _DRIFT = 0.10
@@ -17,7 +17,6 @@ _OBSERVER = 0.10
 # CPU of a stopped engine, as a share of the window: observing it costs it some.
 _STILL = 0.001
 _ACCOUNTING = 0.02
-_TICK_NS = 10_000_000
 
 
 def window_checks(record: RunRecord) -> Iterator[Check]:
@@ -31,8 +30,7 @@ def window_checks(record: RunRecord) -> Iterator[Check]:
     if not plain:
         return
     yield from _others_checks(record, plain)
-    # One rate for all windows says nothing of one against another.
-    sampled = record.target is not None and record.target.count_sampled
+    sampled = has_one_rate(record)
     if not sampled:
         yield from _drift_check(record, plain)
     yield from _accounting_check(plain)
@@ -121,7 +119,7 @@ def _accounting_check(plain: list[Window]) -> Iterator[Check]:
         return
     difference = accounted / cpu - 1
     # The account has ticks of 10 ms, one at each edge of a window.
-    closes = abs(accounted - cpu) <= max(_ACCOUNTING * cpu, 2 * _TICK_NS * len(plain))
+    closes = abs(accounted - cpu) <= max(_ACCOUNTING * cpu, 2 * TICK_NS * len(plain))
     yield Check(
         "CPU accounting",
         Verdict.OK if closes else Verdict.WARN,
@@ -143,7 +141,7 @@ def _observer_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
         yield Check("observer", Verdict.OK, f"with perf attached QPS {rate:+.1%}, {cpu}: too few windows to say more")
         return
     host = record.host_change
-    if host is not None and host.qps_ratio.leaves_one:
+    if host is not None and host_changed(record):
         own, n = host.qps_ratio, host.qps_ratio.n
         yield Check(
             "observer",
@@ -154,7 +152,7 @@ def _observer_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
         )
         return
     # A difference that is none is no observer's.
-    far = abs(cost.estimate - 1) > _OBSERVER and (cost.low > 1 or cost.high < 1)
+    far = abs(cost.estimate - 1) > _OBSERVER and cost.leaves_one
     means = "" if not far else "the shares are of windows with perf, which differed from the unobserved ones"
     if far and cost.estimate > 1:
         means += "; faster under a sampling timer is real on an idle VM: it keeps the CPU from halting"

@@ -24,7 +24,7 @@ from collectors.perf_so_far import copy_so_far
 from ground.errors import IoflameError, UsageError
 from ground.results.categories import telling_view
 from ground.results.files import Files
-from ground.results.metrics import METRICS
+from ground.results.metrics import METRICS, has_one_rate
 from ground.results.record import RunRecord, Window
 from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run
@@ -200,7 +200,7 @@ class Top:
         yield f"cost: {own:.1f} % of one CPU in these {(last - first) / 1e9:.0f} s, all that we run"
         windows = [*self._recent, *record.windows]
         costs = {cost.kind: cost for cost in observer_costs(windows)}
-        if "perf" in costs and self.job.options.symbol is None:  # one rate, else, is that of all turns
+        if "perf" in costs and not has_one_rate(record):
             _, percent, ends = cost_cells(costs["perf"])
             yield f"  QPS in perf's turns {percent} ({ends}) against baseline turns, n={costs['perf'].qps_ratio.n}"
         size = sum(file.stat().st_size for one in self.runs for file in one.directory.rglob("*"))

@@ -10,7 +10,6 @@ from pathlib import Path
 from msgspec import structs
 
 from collectors.counters import device_of
-from collectors.host_load import host_load
 from collectors.perf import plan_recording
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, RefusedError, UsageError
@@ -24,7 +23,7 @@ from ground.text.units import format_bytes
 from ioflame.analysis.cells import PROOFS
 from ioflame.measure.builds import named_builds
 from ioflame.measure.experiment.job import CellsJob, command_of, commanded, driver
-from ioflame.measure.host_checks import tell_busy
+from ioflame.measure.host_checks import look_at_host
 from ioflame.measure.job import Planned, planned, resolve
 from ioflame.measure.options import ProfileOptions
 from ioflame.measure.own_command.command_line import checked_command
@@ -60,7 +59,7 @@ def resolve_cells(
         refuse_idle(given, "an experiment of cells, whose file has what each runs with")
         if reporter:
             with contextlib.suppress(HostError, OSError):  # it is refused once more is known
-                tell_busy(host_load(device_of(existing(place))), reporter)
+                look_at_host(device_of(existing(place)), reporter)
     else:
         options = _with_perf(options)
         if options.library is not None:

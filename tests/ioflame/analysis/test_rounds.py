@@ -48,15 +48,15 @@ def test_an_observer_is_held_against_the_plain_turns_beside_it_alone() -> None:
 def test_how_a_host_changes_is_what_null_cost_or_every_second_plain_turn() -> None:
     uneven = iter([100.0, 120.0] * 20)
     made = in_turns(6, lambda kind, _: next(uneven) if kind == "plain" else 90.0, "perf")
-    found = host_change(made)
+    found = host_change(made, observer_costs(made))
     assert found is not None and (found.kind, found.qps_ratio.n) == ("null", 3)
     assert found.qps_ratio.estimate == pytest.approx(1.2) and found.qps_ratio.leaves_one
     with_null = in_turns(4, lambda kind, _: {"null": 101.0}.get(kind, 100.0), "perf", "null")
-    found = host_change(with_null)
+    found = host_change(with_null, observer_costs(with_null))
     assert found is not None and found == next(cost for cost in observer_costs(with_null) if cost.kind == "null")
     # Six plain turns are two of which each has one on both sides.
-    assert host_change(in_turns(5, lambda *_: 100.0, "perf")) is None
-    assert host_change(run_of(*[("plain", 100.0, 0), ("perf", 90.0, 0)] * 8)) is None
+    for too_few in (in_turns(5, lambda *_: 100.0, "perf"), run_of(*[("plain", 100.0, 0), ("perf", 90.0, 0)] * 8)):
+        assert host_change(too_few, observer_costs(too_few)) is None
 
 
 def test_one_rate_for_all_windows_says_nothing_of_their_costs() -> None:
@@ -109,7 +109,7 @@ def _share_of_nothings(noise: Noise, runs: int, *kinds: str) -> float:
         made = in_turns(6, queries, *kinds)
         costs = observer_costs(made)
         if "null" not in kinds:
-            costs = [change for change in [host_change(made)] if change is not None]
+            costs = [change for change in [host_change(made, costs)] if change is not None]
         for cost in costs:
             wrong += not cost.qps_ratio.low <= 1 <= cost.qps_ratio.high
     return wrong / runs / (len(kinds) if "null" in kinds else 1)
