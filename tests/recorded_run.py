@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ground.results.checks import Check
+from ground.results.checks import Check, Verdict
 from ground.results.record import RunRecord
 from ground.results.run import Run, open_run
 from tests.places import ROOT
@@ -43,6 +43,17 @@ class Measured:
     @property
     def checks(self) -> dict[str, Check]:
         return {check.name: check for check in self.record.checks}
+
+
+def assert_reported(record: RunRecord) -> None:
+    """The folded total is perf report's, to the unit. Of a recording of the whole system perf 6.1 may have none: Linux
+    6.18 writes records that it gives up on where two record while BPF programs come and go, as tests beside this do."""
+    profile = record.profile
+    assert profile is not None and profile.weight > 0
+    unread = [None] if profile.scope == "system" else []
+    assert profile.report_weight in (profile.weight, *unread)
+    (check,) = (check for check in record.checks if check.name == "folded = perf report")
+    assert (check.verdict is Verdict.WARN) == (profile.report_weight is None)
 
 
 def record_run(shared: Path) -> Measured:

@@ -25,6 +25,7 @@ from tests.conftest import Ioflame
 from tests.e2e.commands import held, measured, script, wait_for
 from tests.ioflame.asked import asked
 from tests.places import ROOT
+from tests.recorded_run import assert_reported
 from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
@@ -86,7 +87,7 @@ def test_what_is_measured_is_the_engine_and_not_its_wrapper(short: list[str], tm
     for counted in (w.counters for w in record.windows if w.kind == "plain"):
         assert counted.process_read_bytes == pytest.approx(counted.read_calls * 8192, rel=0.05)
         assert counted.read_calls > 0
-    assert record.profile is not None and record.profile.report_weight == record.profile.weight > 0
+    assert_reported(record)
 
 
 @pytest.mark.usefixtures("unlocked")
@@ -122,8 +123,7 @@ def test_an_interrupt_stops_the_engine_behind_its_wrapper_and_keeps_what_was_rec
     analysed = only_run(runs)
     assert {cost.kind: cost.qps_ratio.n >= 3 for cost in analysed.costs} == {"perf": True, "null": True}
     assert analysed.intervals["cpuPer"].n >= 3
-    assert analysed.profile is not None and analysed.profile.weight > 0
-    assert analysed.profile.weight == analysed.profile.report_weight
+    assert_reported(analysed)
 
 
 def test_a_terminal_that_is_closed_before_perf_stops_the_children_too(
@@ -259,6 +259,6 @@ def test_an_observer_that_cannot_watch_leaves_the_rest_whole(short: list[str], t
     assert "make setup" in check.mend
     assert " ".join(f"-> {check.mend}".split()) in " ".join(done.out.split())
     # The rest: what perf recorded is folded whole, and every window that could be measured was.
-    assert done.checks["folded = perf report"].verdict is Verdict.OK
+    assert_reported(done.record)
     assert {window.kind for window in done.record.windows} == {"warm-up", "plain", "perf"}
     assert done.record.missing == []

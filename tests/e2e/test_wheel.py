@@ -16,6 +16,7 @@ import pytest
 from ground.results.run import open_run
 from ioflame import __version__
 from tests.places import ROOT
+from tests.recorded_run import assert_reported
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re", "fio")]
 
@@ -97,6 +98,6 @@ def test_it_works_without_checkout_and_compiler(installed: Installed, reader: in
     done = installed.run("profile", "--scale", "smoke", "--num-keys", "200k", "--duration", "2")
     assert done.returncode in (0, 1), done.stderr + done.stdout
     run = open_run((installed.place / "runs" / "latest").resolve())
-    assert run.record.profile is not None and run.record.profile.weight == run.record.profile.report_weight
+    assert_reported(run.record)
     assert (run.directory / "report.html").exists()
     assert "Where the CPU of one query goes" in installed.run("show", "runs/latest").stdout
