@@ -27,8 +27,8 @@ from ground.system.observer import Observer
 from ground.system.process import Child, Children, capture
 
 _HOW = (
-    "biolatency -F of libbpf-tools, with and without -Q: powers of two in us, so means are of bucket middles; queue "
-    "not told apart but by their difference, processes, sizes and the course of time not at all; losses not declared"
+    "biolatency -F of libbpf-tools, with and without -Q: powers of two in us, so means are of bucket middles; "
+    "queueing is their difference; no processes, sizes or course of time; losses not declared"
 )
 # Longer than any window: it prints once, when it is asked to end.
 _INTERVAL = "86400"

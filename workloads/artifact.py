@@ -76,7 +76,7 @@ def build_facts(path: Path) -> dict[str, str]:
         elif b".llvm." in names:
             lto = "clang, thin"
         elif _data(elf, ".strtab"):
-            lto = "none seen"
+            lto = "not detected"
         if elf.get_section_by_name(".debug_info") is not None:
             debug = "there"
             producer = _producer(elf)

@@ -36,7 +36,7 @@ class Away:
 
 @dataclass(frozen=True)
 class FleetPart:
-    """kind: total, category or function; verdict: regressed, improved, moved, went away, mix or "" for nothing seen
+    """kind: total, category or function; verdict: regressed, improved, moved, temporary, mix or "" for nothing seen
 
     cores: of the arm's hosts, that the change within strata takes; None where no run knows how many it used
     away: where the verdict is that

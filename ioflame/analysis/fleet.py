@@ -124,7 +124,7 @@ def watch_of(rows: Sequence[Mapping[str, Any]], rate: float = _RATE) -> Watch | 
     ]
     cores = _cores(whole, changes[_TOTAL])
     parts = [
-        FleetPart(*key, changes[key], "went away" if key in away else _verdict(key, changes[key], found, changes),
+        FleetPart(*key, changes[key], "temporary" if key in away else _verdict(key, changes[key], found, changes),
              None if cores is None else changes[key].within.estimate * cores, away.get(key))
         for key in sorted(shown, key=lambda key: (_KINDS.index(key[0]), -abs(changes[key].within.estimate)))
     ]  # fmt: skip

@@ -281,7 +281,7 @@ def test_a_part_of_a_release_that_went_away_says_when() -> None:
     parts = [
         FleetPart("total", "total", change(1.0), "regressed", 3.5),
         FleetPart("category", "LRU", change(0.5), "regressed", None),
-        FleetPart("function", "f", change(0.2), "went away", None, Away("2026-01-01", "2026-01-03", 3, seen, seen)),
+        FleetPart("function", "f", change(0.2), "temporary", None, Away("2026-01-01", "2026-01-03", 3, seen, seen)),
         FleetPart("category", "bloom", change(0.0), "", None),
     ]
     text = render_watch(Watch("us/query", (12, 10), 4, 7, 1234, parts), "7.8", "7.9")
@@ -290,7 +290,7 @@ def test_a_part_of_a_release_that_went_away_says_when() -> None:
     assert line(text, "-", "20.000", "21.000") == words.split()
     assert "gone after 3 days, 2026-01-01 to 2026-01-03: +1.000 [+0.900, +1.100] then" in text
     # The total is not counted as a part as well.
-    assert text.splitlines()[-1].startswith("7.9: 1 regressed, 1 went away; among 1,234 functions and categories")
+    assert text.splitlines()[-1].startswith("7.9: 1 regressed, 1 temporary; among 1,234 functions and categories")
     assert "nothing found, among" in render_watch(Watch("us", (1, 1), 1, 1, 9, parts[-1:]), "7.8", "7.9")
 
 

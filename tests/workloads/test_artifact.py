@@ -28,7 +28,7 @@ def build(path: Path) -> EngineBuild:
 def test_compiler_flags_and_lto_are_named(tmp_path: Path) -> None:
     gcc = build_facts(compiled(SOURCE, tmp_path / "gcc", "-O1", "-g"))
     assert gcc["compiler"].startswith("GCC:") and "-O1" in gcc["flags"]
-    assert (gcc["lto"], gcc["debug"]) == ("none seen", "there")
+    assert (gcc["lto"], gcc["debug"]) == ("not detected", "there")
     assert len(gcc["build_id"]) == 40
     assert build_facts(compiled(SOURCE, tmp_path / "gcc-lto", "-O1", "-g", "-flto"))["lto"] == "yes"
     recorded = ("-grecord-gcc-switches", "-g", "-Wl,--build-id")

@@ -6,8 +6,8 @@ from ground.results.fleet import FleetPart, Watch
 from ground.results.interval import Interval
 from ground.text.columns import pad
 
-_MARKS = {"regressed": "-", "improved": "+", "moved": "~", "went away": "0", "mix": "m", "": " "}
-_TOLD = ("regressed", "improved", "moved", "went away")
+_MARKS = {"regressed": "-", "improved": "+", "moved": "~", "temporary": "0", "mix": "m", "": " "}
+_TOLD = ("regressed", "improved", "moved", "temporary")
 
 
 def render_watch(watch: Watch, base: str, arm: str) -> str:
@@ -18,7 +18,7 @@ def render_watch(watch: Watch, base: str, arm: str) -> str:
     lines += [heads, *(line for part in watch.parts for line in _lines(part)), ""]
     lines += [
         "- regressed, + improved: within strata of one test, CPU and kernel; ~ moved between functions of a class;",
-        "0 went away: seen on the days that are named, and no more; m mix: other hosts, not another cost.",
+        "0 temporary: seen on the named days only; m mix: other hosts, not another cost.",
         "Intervals of 95 %, hosts are the units; cores: of all hosts of it.",
         _last(watch, arm),
     ]

@@ -88,7 +88,8 @@ class SessionRun:
             order = left.pop(0)
             block = Block(list(order))
             self.session.blocks.append(block)
-            what = f"session {self.session.number}, block {len(self.session.blocks)}: {' '.join(order)}"
+            number = f"{len(self.session.blocks)} of {len(self.session.blocks) + len(left)}"
+            what = f"session {self.session.number}, block {number}: {' '.join(order)}"
             seconds = len(order) * (self.setup.plan.window_seconds + self.setup.plan.dropped_seconds)
             with self.setup.reporter.stage(what, seconds):
                 measured(order, block)

@@ -13,6 +13,7 @@ from ground.errors import IoflameError, MeasurementError
 from ground.results.cells import CellOutcome, CellsRun
 from ground.system.process import Children
 from ground.text.progress import Reporter
+from ground.text.units import format_seconds
 from ioflame.measure.experiment.job import CellsJob, database_of, loads, workload_job
 from ioflame.measure.experiment.steps import baseline_step, command_step, measure_step, read_by_children
 from ioflame.measure.jobs import job_figures
@@ -26,12 +27,13 @@ def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:
     """Runs what is not done. A failed cell is noted with the reason, and the others continue; a full disk ends it."""
     record = study.record
     if job.announced:
-        for line in job.estimate({(one.cell, one.turn) for one in record.runs if one.status == "done"}):
+        for line in job.estimate(_done(record.runs)):
             reporter.line(line)
     for number, (run, outcome) in enumerate(zip(job.plan(), record.runs, strict=True), start=1):
         if outcome.status in ("done", "left out"):
             continue
-        reporter.line(f"run {number} of {len(record.runs)}: {run.cell.name}, round {run.round}")
+        left = format_seconds(sum(seconds for _, seconds in job.steps_left(_done(record.runs))))
+        reporter.line(f"run {number} of {len(record.runs)}, about {left} left: {run.cell.name}, round {run.round}")
         with on_record(study, outcome):
             try:
                 outcome.figures, outcome.runs, outcome.amiss, outcome.baselines = {}, {}, [], []
@@ -42,6 +44,10 @@ def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:
                 if not isinstance(error, MeasurementError):
                     raise
                 reporter.warn(f"{run.cell.name}: {error.what}")
+
+
+def _done(runs: list[CellOutcome]) -> set[tuple[str, int]]:
+    return {(one.cell, one.turn) for one in runs if one.status in ("done", "left out")}
 
 
 def _run(job: CellsJob, run: CellRun, outcome: CellOutcome, study: CellsRun, reporter: Reporter) -> list[list[str]]:

@@ -109,13 +109,10 @@ class CellsJob:
         """What it takes in steps, time and disk, but for the runs of cells that are done."""
         first, scale = self.cells.cells[0], self.scale
         shape = self.cells.shape(first, self.num_keys)
-        steps = [step for run in self.plan() if (run.cell.name, run.turn) not in done
-                 for step in self.cells.steps_of(run.cell)]  # fmt: skip
         seconds: Counter[str] = Counter()
         counts: Counter[str] = Counter()
-        for step in steps:
-            kind = self.kind(step)
-            seconds[kind] += round(step_seconds(self.engine, kind, step, shape, scale))
+        for kind, expected in self.steps_left(done):
+            seconds[kind] += expected
             counts[kind] += 1
         parts = ", ".join(f"{counts[kind]} {kind} {format_seconds(seconds[kind])}" for kind in counts)
         yield f"{counts.total()} steps, about {format_seconds(seconds.total())}: {parts}"
@@ -125,6 +122,14 @@ class CellsJob:
             f"{format_bytes(shape.disk_bytes)} of disk at most; block cache {format_bytes(cache)}; "
             f"windows of {scale.duration} s after at most {scale.warmup} s of warm-up"
         )
+
+    def steps_left(self, done: Container[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+        """Kind and expected seconds of each step, but for those of the runs that are done."""
+        shape = self.cells.shape(self.cells.cells[0], self.num_keys)
+        for run in self.plan():
+            for step in self.cells.steps_of(run.cell) if (run.cell.name, run.turn) not in done else ():
+                kind = self.kind(step)
+                yield kind, round(step_seconds(self.engine, kind, step, shape, self.scale))
 
     def kind(self, step: str) -> str:
         """`baseline`, `measure` or `prepare`."""

@@ -73,7 +73,7 @@ def test_5_percent_of_one_function_on_half_of_800_hosts_is_found_and_nothing_els
 def test_a_regression_that_ends_has_gone_away_and_one_that_stays_has_not() -> None:
     """10 % of one function on the third to the seventh of ten days, or from the third on."""
     (part,) = told(simulated_days(random.Random(5), [0, 0, *[0.1] * 5, 0, 0, 0])).values()
-    assert (part.name, part.verdict) == ("f0", "went away") and part.away is not None
+    assert (part.name, part.verdict) == ("f0", "temporary") and part.away is not None
     assert (part.away.first, part.away.last, part.away.days) == ("2026-11-12", "2026-11-16", 5)
     # Of 400 hosts: 10 % of 1 % of the CPU of 250, of half of that of 150.
     assert part.away.change.low < (250 * 0.1 + 150 * 0.05) / 400 < part.away.change.high
@@ -144,12 +144,12 @@ def test_days_are_told_apart_by_the_command(tmp_path: Path, capsys: pytest.Captu
     parts, text = watched(fleet.store(tmp_path / "s"), capsys)
     found = parts["function", "Cache::Lookup"]
     assert (found["verdict"], found["away"]["first"], found["away"]["last"], found["away"]["days"]) == (
-        "went away", "2026-11-18", "2026-11-19", 2,
+        "temporary", "2026-11-18", "2026-11-19", 2,
     )  # fmt: skip
     assert found["away"]["change"]["estimate"] == pytest.approx(0.6, abs=0.05)
     assert abs(found["away"]["since"]["estimate"]) < 0.05
     assert "gone after 2 days, 2026-11-18 to 2026-11-19: +0." in text
-    assert "2 went away" in text.splitlines()[-1] and "4 days on which both ran" in text
+    assert "2 temporary" in text.splitlines()[-1] and "4 days on which both ran" in text
 
 
 def test_what_moved_between_functions_of_a_class_is_no_regression(

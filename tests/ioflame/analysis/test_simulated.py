@@ -263,7 +263,7 @@ def test_a_slower_function_of_a_fleet_is_found_and_chance_is_not(draw: Random, f
 
 @pytest.mark.parametrize(
     ("slower", "verdict"),
-    [([0, 0, *[0.1] * 5, 0, 0, 0], "went away"), ([0, 0, *[0.1] * 8], "regressed"), ([0.0] * 10, "")],
+    [([0, 0, *[0.1] * 5, 0, 0, 0], "temporary"), ([0, 0, *[0.1] * 8], "regressed"), ([0.0] * 10, "")],
     ids=["ends", "stays", "never was"],
 )
 def test_days_of_a_regression_are_told(slower: list[float], verdict: str, draw: Random, figure: Report) -> None:

@@ -38,7 +38,9 @@ def left(incomplete: int, *, too_short: int = 0, lost: int = 0) -> FoldStats:
           "dwarf,65528": left(50, too_short=50)}, "fp", "copies of 65,528 bytes; chains end in memcpy (40.0%)"),
         ({"fp": left(45), "dwarf": left(0, lost=100)}, "fp", "50.0% by DWARF"),
         ({"fp": left(0, lost=100)}, "fp", "50.0% by frame pointers"),
-        ({"fp": left(45), "dwarf": left(44)}, "dwarf", "chains end in memcpy (40.0%)"),
+        # Whatever perf loses of copies grows with the load: a small lead is none.
+        ({"fp": left(45), "dwarf": left(41)}, "fp", "16,384 bytes; chains end in memcpy (40.0%)"),
+        ({"fp": left(45), "dwarf": left(39)}, "dwarf", "chains end in memcpy (40.0%)"),
     ],
 )  # fmt: skip
 def test_the_better_one_is_taken_and_all_are_said(trials: dict[str, FoldStats], chosen: str, says: str) -> None:
