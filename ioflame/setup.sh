@@ -105,6 +105,8 @@ if ((tier >= 1)); then
   need pngquant pngquant
 fi
 if ((tier >= 2)); then
+  # bcc's biolatency, one of the programs behind `ebpf iolat`.
+  need biolatency libbpf-tools
   # bpftool: what is left behind in the kernel.
   need bpftool bpftool
   # Debug information of many units packed into one file, and symbols packed in a program.
@@ -127,8 +129,6 @@ if ((tier >= 2)); then
   has_library libtcmalloc_minimal.so || missing+=(libgoogle-perftools-dev)
 fi
 if ((tier >= 3)); then
-  # bcc's CO-RE tools: second opinions.
-  need biolatency libbpf-tools
   # Servers that the tests attach to; the tests start them, and no service has to run.
   before=${#missing[@]}
   compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
