@@ -63,7 +63,7 @@ class BpftraceRun:
     name:      of the script
     arguments: its positional parameters; `CONTROL` is replaced by the thread that opens and closes
     out:       where the result goes; what bpftrace prints and says goes beside it
-    processes: that the script is told of once its probes sit: those of now
+    processes: that the script learns of once its probes sit: those of now
     """
 
     def __init__(

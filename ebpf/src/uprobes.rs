@@ -167,7 +167,7 @@ enum ProbePoint {
     Return,
 }
 
-/// A place's offset in its file, and what the program there is told.
+/// A place's offset in its file, and what is passed to the program there.
 type Probe = (u64, u64);
 
 /// Of an exit's cookie, as in `bpf/uprobe.h`.

@@ -229,7 +229,7 @@ def _profile(
         facts.report_weight = None
         unread = "its words may hold names" if target is not None and target.redacted else folded.unchecked or ""
     elif len(folded.check.events) != 1:
-        raise MeasurementError(f"{data}: perf report names no event to compare with")
+        facts.report_weight, unread = None, f"perf report names {len(folded.check.events)} events, and not one"
     else:
         facts.report_weight, facts.lost_samples = folded.check.events[0].reported, folded.check.lost_samples
         if check == "symbols":

@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
-/// What `work` comes to in a thread that runs before the target's where it may, which `work` is told. When this returns
+/// What `work` comes to in a thread that runs before the target's where it may, which `work` learns. When this returns
 /// the kernel has released whatever that thread traced, stopped by then or not.
 pub fn traces<T: Send>(work: impl FnOnce(bool) -> T + Send) -> Result<T, Failure> {
     let (done, tid) = thread::scope(|scope| {

@@ -109,7 +109,7 @@ fn write_text(
     })
 }
 
-/// Writes data to the file, or to standard output without one; a reader that went away is no failure.
+/// Writes data to the file, or to standard output without one; a reader that has closed is no failure.
 fn write_output(
     path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,

@@ -26,14 +26,20 @@ from workloads.scales import Sizing
 def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:
     """Runs what is not done. A failed cell is noted with the reason, and the others continue; a full disk ends it."""
     record = study.record
+    ended = {(one.cell, one.turn) for one in record.runs if one.status in ("done", "left out")}
     if job.announced:
-        for line in job.estimate(_done(record.runs)):
+        for line in job.estimate(ended):
             reporter.line(line)
+    began, planned = time.monotonic(), _seconds(job, ended)
     for number, (run, outcome) in enumerate(zip(job.plan(), record.runs, strict=True), start=1):
         if outcome.status in ("done", "left out"):
             continue
-        left = format_seconds(sum(seconds for _, seconds in job.steps_left(_done(record.runs))))
-        reporter.line(f"run {number} of {len(record.runs)}, about {left} left: {run.cell.name}, round {run.round}")
+        left = _seconds(job, ended)
+        if left < planned:
+            left *= (time.monotonic() - began) / (planned - left)
+        about = f"about {format_seconds(round(left))} left"
+        reporter.line(f"run {number} of {len(record.runs)}, {about}: {run.cell.name}, round {run.round}")
+        ended.add((run.cell.name, run.turn))
         with on_record(study, outcome):
             try:
                 outcome.figures, outcome.runs, outcome.amiss, outcome.baselines = {}, {}, [], []
@@ -46,8 +52,8 @@ def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:
                 reporter.warn(f"{run.cell.name}: {error.what}")
 
 
-def _done(runs: list[CellOutcome]) -> set[tuple[str, int]]:
-    return {(one.cell, one.turn) for one in runs if one.status in ("done", "left out")}
+def _seconds(job: CellsJob, ended: set[tuple[str, int]]) -> float:
+    return sum(seconds for _, seconds in job.steps_left(ended))
 
 
 def _run(job: CellsJob, run: CellRun, outcome: CellOutcome, study: CellsRun, reporter: Reporter) -> list[list[str]]:
