@@ -24,6 +24,7 @@ from hypothesis import settings
 from ebpf.backends import try_backend
 from ground.errors import HostError
 from ground.system.limits import limited_memory
+from ground.system.process import Children
 from tests.figures import Report, reporter_of, table_of
 from tests.litter import Session, session_parent
 from tests.places import ROOT
@@ -321,6 +322,13 @@ def ioflame() -> Iterator[Ioflame]:
 
 
 @pytest.fixture
+def children() -> Iterator[Children]:
+    """Of ours, whose processes end with the test."""
+    with Children() as started:
+        yield started
+
+
+@pytest.fixture
 def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A file system of the size that the test is parametrized with, in a directory whose name a shell would split."""
     disk = tmp_path / "small disk"
@@ -332,12 +340,16 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A control group of our own, with nothing in it."""
+    """A control group of our own, with nothing in it and a counter of CPU."""
     mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     # Not a group of it that a container's tools have bound elsewhere.
     whole = (words for words in mounts if words[3] == "/" and words[words.index("-") + 1] in ("cgroup2", "cgroup"))
-    place = next(Path(words[4]) for words in whole)
-    group = place / f"ioflame-test-{os.getpid()}"
+    places = [Path(words[4]) for words in whole]
+    # The root of version 2 has no such counter itself, and all below it have.
+    counted = [one for one in places if (one / "cpuacct.usage").exists() or (one / "cgroup.controllers").exists()]
+    if not counted:
+        pytest.skip("no control group with a counter of CPU")
+    group = counted[0] / f"ioflame-test-{os.getpid()}"
     try:
         group.mkdir()
     except OSError as error:

@@ -18,7 +18,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -191,12 +190,6 @@ static int a_condition(long ms) {
   while ((found = pthread_cond_timedwait(&condition, &mutex, &time)) == 0) continue;
   return found == ETIMEDOUT;
 }
-static int a_semaphore(long ms) {
-  sem_t semaphore;
-  struct timespec time = in(CLOCK_REALTIME, ms);
-  sem_init(&semaphore, 0, 0);
-  return fails(sem_timedwait(&semaphore, &time), ETIMEDOUT);
-}
 
 static pthread_t receiver;
 static volatile long received, ticks;
@@ -277,7 +270,7 @@ static struct work calls[] = {
     {"sigtimedwait", a_sigtimedwait}, {"io_getevents", an_io_getevents}, {"io_pgetevents", an_io_pgetevents},
     {"io_uring_enter", an_io_uring_enter}, {"nanosleep", a_nanosleep}, {"clock_nanosleep", a_clock_nanosleep},
     {"poll", a_poll}, {"ppoll", a_ppoll}, {"futex", a_futex}, {"condition", a_condition},
-    {"semaphore", a_semaphore}, {NULL},
+    {NULL},
 };
 static struct work others[] = {
     {"queued", a_queued_signal, .most = SENT}, {"setuid", a_setuid}, {"cancel", a_cancel}, {"tick", a_tick}, {NULL},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -10,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from collectors.perf import Plan, Recording
+from ground.system.observer import attached
 from ground.system.proc_stat import stat_fields
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from tests.programs import FRAMES, built
 from tests.until import until
 
@@ -47,6 +52,17 @@ def threads(threads_binary: Path) -> Iterator[StartThreads]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+@contextlib.contextmanager
+def recording(
+    children: Children, pid: int, data: Path, scope: str = "process", callgraph: str = "fp"
+) -> Iterator[Recording]:
+    """perf at 999 Hz, attached within; the window is the test's to open and to close."""
+    plan = Plan("cpu-clock", 999, scope, callgraph, ())
+    observer = Recording(children, plan, [pid], data, data.with_name("log"))
+    with attached(observer, Reporter(quiet=True)):
+        yield observer
 
 
 def thread_states(pid: int) -> dict[int, str]:

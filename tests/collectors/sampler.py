@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import subprocess
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from folding.stackfold import stackfold_binary
 from ground.system.binaries import built_binary
 from tests.collectors.conftest import thread_states
+from tests.folding.recordings import run, stacks
 from tests.until import until
 
 
@@ -57,14 +56,9 @@ class Sampler:
         return found
 
     def folded(self) -> dict[str, int]:
-        done = subprocess.run(
-            [stackfold_binary(), "--kernel", "--no-inlines", "-q", str(self.data)], capture_output=True, check=True
-        )
-        stacks: Counter[str] = Counter()
-        for line in done.stdout.decode("utf-8", "replace").splitlines():
-            stack, _, weight = line.rpartition(" ")
-            stacks[stack] += int(weight)
-        return dict(stacks)
+        done = run("--kernel", "--no-inlines", "-q", self.data)
+        assert done.returncode == 0, done.stderr
+        return in_text(done.stdout)
 
 
 def sampled(pid: int, directory: Path, *options: str) -> Sampler:
@@ -75,6 +69,11 @@ def sampled(pid: int, directory: Path, *options: str) -> Sampler:
     sampler.process.send_signal(signal.SIGTERM)
     assert sampler.end() == (0, "")
     return sampler
+
+
+def in_text(folded: bytes) -> dict[str, int]:
+    """The weights of stacks whose names may be no text."""
+    return {stack.decode("utf-8", "replace"): weight for stack, weight in stacks(folded).items()}
 
 
 def with_frame(stacks: dict[str, int], frame: str) -> dict[str, int]:

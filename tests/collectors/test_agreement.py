@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.perf import Plan, Recording, plan_recording
+from collectors.perf import plan_recording
 from folding.stackfold import fold
 from ground.errors import HostError
-from ground.system.observer import attached
 from ground.system.process import Children
-from ground.text.progress import Reporter
-from tests.collectors.conftest import burnt, until_burnt
+from tests.collectors.conftest import burnt, recording, until_burnt
 from tests.figures import Report
 
 pytestmark = [pytest.mark.by_hand, pytest.mark.needs("perf")]
@@ -21,17 +19,15 @@ pytestmark = [pytest.mark.by_hand, pytest.mark.needs("perf")]
 
 @pytest.mark.parametrize("scope", ["process", "system"])
 def test_samples_weigh_what_the_scheduler_counts(
-    burner: subprocess.Popen[str], tmp_path: Path, scope: str, figure: Report
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path, scope: str, figure: Report
 ) -> None:
-    data, plan = tmp_path / "perf.data", Plan("cpu-clock", 999, scope, "fp", ())
-    with Children() as children:
-        recording = Recording(children, plan, [burner.pid], data, tmp_path / "log")
-        with attached(recording, Reporter(quiet=True)):
-            begun = burnt(burner.pid)
-            recording.open()
-            until_burnt(burner.pid, 2.0)
-            recording.close()
-            used = burnt(burner.pid) - begun
+    data = tmp_path / "perf.data"
+    with recording(children, burner.pid, data, scope) as perf:
+        begun = burnt(burner.pid)
+        perf.open()
+        until_burnt(burner.pid, 2.0)
+        perf.close()
+        used = burnt(burner.pid) - begun
     share = fold(data, tmp_path, [burner.pid]).statistics.weight / 1e9 / used
     figure(f"weight / CPU time, {scope}", share, expected="0.95 to 1.01 on a quiet host")
 

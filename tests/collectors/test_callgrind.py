@@ -9,13 +9,12 @@ import pytest
 
 from collectors.callgrind import counting_argv
 from collectors.repeatable import ALLOCATORS, allocator_library
+from tests.e2e.commands import script
 
 
 def environment(padding: int, preload: Path | None, tmp_path: Path) -> dict[str, str]:
     """That a program gets in the place of valgrind, in which it is not asked for anything."""
-    spy = tmp_path / "spy"
-    spy.write_text("#!/bin/sh\npwd > where\ntr '\\0' '\\n' < /proc/self/environ\n")
-    spy.chmod(0o755)
+    spy = script(tmp_path / "spy", "pwd > where\ntr '\\0' '\\n' < /proc/self/environ")
     argv = counting_argv(str(spy), ["program", "--flag"], "counts", tmp_path, padding, preload)
     assert argv[-2:] == ["program", "--flag"] and "--callgrind-out-file=counts" in argv
     printed = subprocess.run(argv, check=True, capture_output=True, text=True).stdout

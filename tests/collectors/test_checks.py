@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collectors.checks import queue_check
+from collectors.checks import libc_names_check, own_libc, queue_check
 from collectors.pmp import pmp_checks
 from ground.results.checks import Verdict
 from ground.results.off_cpu import StateTotal
 from ground.results.pmp import Durations, Lacking, Tally
+from ground.system.elf import build_id
+from tests.programs import compiled
 from tests.viz.observers import off_cpu, pmp, thread
 
 
@@ -53,6 +57,31 @@ def test_a_partition_has_the_queues_of_its_disk_and_a_device_without_queues_is_n
 def test_every_disk_of_this_host_is_understood(disk: Path) -> None:
     check = queue_check(disk.resolve())
     assert check is not None and disk.name in check.value
+
+
+def test_this_process_has_a_c_library_and_without_one_nothing_is_claimed() -> None:
+    assert Path(own_libc()).exists() and libc_names_check(own_libc()).verdict in (Verdict.OK, Verdict.NOTE)
+    assert libc_names_check("").value == "not known"
+
+
+def test_names_are_in_the_library_or_in_a_cache_or_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("DEBUGINFOD_CACHE_PATH", raising=False)
+    library = compiled("int inside(void) { return 1; }\n", tmp_path / "libc.so", "-shared", "-fPIC", "-Wl,--build-id")
+    check = libc_names_check(str(library))
+    assert check.verdict is Verdict.OK and ".symtab" in check.value
+    debug = tmp_path / "debuginfo"
+    shutil.copy(library, debug)
+    subprocess.run(["strip", library], check=True)
+    check = libc_names_check(str(library))
+    assert check.verdict is Verdict.NOTE and "only those that it exports" in check.value
+    assert "libc6-dbg" in check.mend or "debuginfod-find debuginfo" in check.mend
+    kept = tmp_path / "cache" / "debuginfod_client" / build_id(library.read_bytes()) / "debuginfo"
+    kept.parent.mkdir(parents=True)
+    shutil.copy(debug, kept)
+    check = libc_names_check(str(library))
+    assert check.verdict is Verdict.OK and check.value == str(kept)
 
 
 @pytest.mark.parametrize(

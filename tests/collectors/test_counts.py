@@ -119,13 +119,12 @@ def test_an_endpoint_that_floods_is_cut() -> None:
         http_answer(url, 30.0, 1 << 20)
 
 
-def test_a_command_that_floods_is_ended_and_not_kept() -> None:
+def test_a_command_that_floods_is_ended_and_not_kept(children: Children) -> None:
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with Children() as children:
-        for command in ("yes", "yes >&2"):
-            with pytest.raises(MeasurementError, match="printed more than 64 KiB"):
-                command_count(command, children).read()
-        # What it may print comes whole.
-        long = command_count("head -c 60000 /dev/zero | tr '\\0' ' '; echo 7", children)
-        assert [long.read() for _ in range(3)] == [7, 7, 7]
+    for command in ("yes", "yes >&2"):
+        with pytest.raises(MeasurementError, match="printed more than 64 KiB"):
+            command_count(command, children).read()
+    # What it may print comes whole.
+    long = command_count("head -c 60000 /dev/zero | tr '\\0' ' '; echo 7", children)
+    assert [long.read() for _ in range(3)] == [7, 7, 7]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < most + (32 << 10)  # KiB

@@ -78,11 +78,10 @@ def test_the_clock_is_that_of_the_fastest_cpu(tmp_path: Path) -> None:
     assert fastest_clock(tmp_path / "none") == (0.0, 0.0)
 
 
-def test_on_this_host_no_more_than_all_cpus_are_busy() -> None:
-    with Children() as children:
-        child = children.start("sleep", ["sleep", "60"])
-        target = Target([child.pid], started=True)
-        load = host_load(None, TargetProbe(target, None, lambda *_: ""))
-        child.stop()
+def test_on_this_host_no_more_than_all_cpus_are_busy(children: Children) -> None:
+    child = children.start("sleep", ["sleep", "60"])
+    target = Target([child.pid], started=True)
+    load = host_load(None, TargetProbe(target, None, lambda *_: ""))
+    child.stop()
     assert load.seconds >= 1 and 0 <= load.others_cpus <= load.cpus * 1.05
     assert (load.device, load.read_bytes, load.in_flight) == ("", 0, 0)

@@ -19,7 +19,8 @@ from collectors.counters import ProcessProbe, Snapshot, device_of
 from collectors.gdb_stacks import frame_name, stacks_by_thread
 from collectors.mapped_files import MappedFiles
 from collectors.perf import Plan, core_kinds, plan_recording, with_dwarf
-from collectors.pmp import Moment, activity, moment
+from collectors.perf_so_far import copy_so_far
+from collectors.pmp import Moment, activity
 from collectors.pmp_gdb import Gdb, gdb_argv
 from collectors.pmp_plan import PmpPlan
 from collectors.stack_pages import touch_stacks
@@ -55,17 +56,6 @@ def test_counters_of_a_process_that_is_gone_are_no_less_than_nothing() -> None:
     gone = replace(BEFORE, at=101.0, switches={}, user_ticks=0, system_ticks=0)
     found = activity([(BEFORE, gone)])
     assert (found.switches, found.user_cpus, found.system_cpus, found.host_user) == (0, 0.0, 0.0, 0.0)
-
-
-def test_switches_are_those_of_the_threads_of_the_process() -> None:
-    process = HeldProcess(os.getpid())
-    before = moment(process)
-    assert threading.get_native_id() in before.switches
-    waited = threading.Event()
-    for _ in range(3):
-        waited.wait(0.001)
-    after = moment(process)
-    assert activity([(before, after)]).voluntary_switches >= 3 and after.at > before.at
 
 
 def test_gdbs_text_is_read_whatever_stands_in_it() -> None:
@@ -144,6 +134,13 @@ def test_a_perf_that_aborts_beside_another_recording_is_told_from_one_that_may_n
     assert "kernel.perf_event_paranoid is" in caught.value.means
 
 
+@pytest.mark.parametrize("begun", [b"", b"PERFILE2", b"x" * 200])
+def test_what_is_no_recording_of_perf_yet_is_refused(tmp_path: Path, begun: bytes) -> None:
+    (tmp_path / "perf.data").write_bytes(begun)
+    with pytest.raises(MeasurementError, match=f"is no recording of perf yet: it has {len(begun)} bytes"):
+        copy_so_far(tmp_path / "perf.data", tmp_path / "copy")
+
+
 class Counted(Windows):
     """Windows of this process, which knows its queries but at `unknown`."""
 
@@ -212,23 +209,19 @@ def test_what_an_observer_raises_goes_on_and_leaves_no_window(tmp_path: Path) ->
     assert counted.windows() == [] and counted.threads_by_role() == {}
 
 
-def test_files_that_can_be_read_by_their_path_are_not_copied(tmp_path: Path) -> None:
+def test_of_a_deleted_file_alone_a_copy_is_kept_with_its_device_and_inode(tmp_path: Path) -> None:
     kept = MappedFiles(tmp_path / "mapped")
-    kept.keep([HeldProcess(os.getpid())])
-    assert list(kept.checks()) == [] and not (tmp_path / "mapped").exists()
-
-
-def test_of_a_deleted_file_a_copy_is_kept_with_its_device_and_inode(tmp_path: Path) -> None:
     program = Path(shutil.copy(sys.executable, tmp_path / "program"))
     content, file = program.read_bytes(), program.stat()
     with program.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_EXEC):
         program.unlink()
-        MappedFiles(tmp_path / "mapped").keep([HeldProcess(os.getpid())])
+        kept.keep([HeldProcess(os.getpid())])
         (line,) = (line for line in Path("/proc/self/maps").read_text().splitlines() if f" {program} (deleted)" in line)
-    assert (tmp_path / "mapped" / str(program).lstrip("/")).read_bytes() == content
+    copy, table = tmp_path / "mapped" / str(program).lstrip("/"), tmp_path / "mapped" / COPIED
+    assert {path for path in (tmp_path / "mapped").rglob("*") if path.is_file()} == {copy, table}
+    assert copy.read_bytes() == content and list(kept.checks()) == []
     major, minor = (int(part, 16) for part in line.split()[3].split(":"))
-    table = (tmp_path / "mapped" / COPIED).read_text().splitlines()
-    assert table == ["ioflame-files 1", f"{major}:{minor} {file.st_ino} - {program}"]
+    assert table.read_text().splitlines() == ["ioflame-files 1", f"{major}:{minor} {file.st_ino} - {program}"]
 
 
 def test_the_map_of_a_run_time_compiler_is_copied_under_the_number_that_we_know(tmp_path: Path) -> None:

@@ -12,31 +12,26 @@ import pytest
 from collectors.perf import Plan, Recording, plan_recording, record_for, recorded_events
 from folding.stackfold import fold
 from ground.errors import HostError, MeasurementError
-from ground.system.observer import attached
 from ground.system.process import Children
-from ground.text.progress import Reporter
-from tests.collectors.conftest import until_burnt
+from tests.collectors.conftest import recording, until_burnt
+from tests.e2e.commands import script
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 
 @pytest.mark.parametrize("scope", ["process", "system"])
 def test_a_window_is_recorded_and_nothing_before_or_after(
-    burner: subprocess.Popen[str], tmp_path: Path, scope: str
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path, scope: str
 ) -> None:
-    plan = Plan("cpu-clock", 999, scope, "fp", ())
     data = tmp_path / "perf.data"
-    with Children() as children:
-        recording = Recording(children, plan, [burner.pid], data, tmp_path / "log")
-        recording.attach()
+    with recording(children, burner.pid, data, scope) as perf:
         until_burnt(burner.pid, 0.1)  # the process runs, perf is started, nothing is sampled yet
         opened = time.monotonic_ns()
-        recording.open()
+        perf.open()
         until_burnt(burner.pid, 0.3)
-        recording.close()
+        perf.close()
         closed = time.monotonic_ns()
         until_burnt(burner.pid, 0.1)
-        recording.detach()
     folded = fold(data, tmp_path, [burner.pid], check="symbols")
     stats = folded.statistics
     assert recorded_events(data) == ["cpu-clock"]
@@ -55,19 +50,16 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
 
 @pytest.mark.parametrize("scope", ["process", "system"])
 def test_what_was_recorded_so_far_is_whole_while_perf_goes_on(
-    burner: subprocess.Popen[str], tmp_path: Path, scope: str
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path, scope: str
 ) -> None:
-    plan, data = Plan("cpu-clock", 999, scope, "fp", ()), tmp_path / "perf.data"
-    turns = [tmp_path / "first", tmp_path / "second"]
-    with Children() as children:
-        recording = Recording(children, plan, [burner.pid], data, tmp_path / "log")
-        with attached(recording, Reporter(quiet=True)):
-            for turn in turns:
-                turn.mkdir()
-                recording.open()
-                until_burnt(burner.pid, 0.2)
-                recording.close()
-                recording.copy_so_far(turn / "perf.data")
+    data, turns = tmp_path / "perf.data", [tmp_path / "first", tmp_path / "second"]
+    with recording(children, burner.pid, data, scope) as perf:
+        for turn in turns:
+            turn.mkdir()
+            perf.open()
+            until_burnt(burner.pid, 0.2)
+            perf.close()
+            perf.copy_so_far(turn / "perf.data")
     first, second = (fold(turn / "perf.data", turn, [burner.pid]).statistics for turn in turns)
     assert 0 < first.weight < second.weight
     assert recorded_events(turns[0] / "perf.data") == ["cpu-clock"]
@@ -76,10 +68,11 @@ def test_what_was_recorded_so_far_is_whole_while_perf_goes_on(
     assert (tmp_path / "stacks.folded").read_text() == (turns[1] / "stacks.folded").read_text()
 
 
-def test_the_plan_names_an_event_that_the_host_really_counts(burner: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_the_plan_names_an_event_that_the_host_really_counts(
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path
+) -> None:
     plan = plan_recording("auto", 499, "auto")
-    with Children() as children:
-        record_for(children, plan, burner.pid, tmp_path / "perf.data", 0.3)
+    record_for(children, plan, burner.pid, tmp_path / "perf.data", 0.3)
     assert recorded_events(tmp_path / "perf.data") == [plan.event]
     assert plan.event in ("cycles", "cpu-clock")
     assert plan.event == "cycles" or plan.why
@@ -97,48 +90,43 @@ def test_an_event_that_is_several_is_refused_before_anything_is_measured() -> No
         plan_recording("cpu-clock,page-faults", 99, "fp")
 
 
-def test_a_recording_that_cannot_write_says_so(burner: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_recording_that_cannot_write_says_so(
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path
+) -> None:
     plan = Plan("cpu-clock", 99, "process", "fp", ())
-    ended = r"perf ended before it could enable \(exit code 255\): .*No such file"
-    with Children() as children, pytest.raises(MeasurementError, match=ended):
-        recording = Recording(children, plan, [burner.pid], tmp_path / "no" / "perf.data", tmp_path / "log")
-        recording.attach()
-        recording.open()
+    perf = Recording(children, plan, [burner.pid], tmp_path / "no" / "perf.data", tmp_path / "log")
+    perf.attach()
+    with pytest.raises(MeasurementError, match=r"perf ended before it could enable \(exit code 255\): .*No such file"):
+        perf.open()
 
 
 def test_a_perf_that_hangs_is_given_up_and_keeps_what_it_has(
-    burner: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "perf.data"
-    with Children() as children:
-        plan = Plan("cpu-clock", 99, "process", "fp", ())
-        recording = Recording(children, plan, [burner.pid], data, tmp_path / "log")
-        with pytest.raises(MeasurementError, match="perf did not disable"), attached(recording, Reporter(quiet=True)):
-            recording.open()
-            # Until then a busy host may have kept it from running for as long.
-            monkeypatch.setattr("collectors.perf.QUIET_SECONDS", 2.0)
-            (perf,) = children
-            os.kill(perf.pid, signal.SIGSTOP)
-            recording.close()
-        assert not perf.running
+    with (
+        pytest.raises(MeasurementError, match="perf did not disable"),
+        recording(children, burner.pid, data) as perf,
+    ):
+        perf.open()
+        # Until then a busy host may have kept it from running for as long.
+        monkeypatch.setattr("collectors.perf.QUIET_SECONDS", 2.0)
+        (child,) = children
+        os.kill(child.pid, signal.SIGSTOP)
+        perf.close()
+    assert not child.running
     assert recorded_events(data) == ["cpu-clock"]  # a file that is whole
 
 
 def test_a_perf_behind_a_wrapper_is_ended_as_perf_is(
-    burner: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrapper = tmp_path / "bin" / "perf"
-    wrapper.parent.mkdir()
-    wrapper.write_text(f'#!/bin/sh\n{shutil.which("perf")} "$@"\nexit $?\n')
-    wrapper.chmod(0o755)
+    wrapper = script(tmp_path / "bin" / "perf", f'{shutil.which("perf")} "$@"\nexit $?')
     monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
-    with Children() as children:
-        plan = Plan("cpu-clock", 999, "process", "fp", ())
-        recording = Recording(children, plan, [burner.pid], tmp_path / "perf.data", tmp_path / "log")
-        with attached(recording, Reporter(quiet=True)):
-            recording.open()
-            until_burnt(burner.pid, 0.1)
-            recording.close()
-        (perf,) = children
-        assert perf.argv[0] == str(wrapper) and not perf.running
+    with recording(children, burner.pid, tmp_path / "perf.data") as perf:
+        perf.open()
+        until_burnt(burner.pid, 0.1)
+        perf.close()
+    (child,) = children
+    assert child.argv[0] == str(wrapper) and not child.running
     assert fold(tmp_path / "perf.data", tmp_path, [burner.pid]).statistics.samples > 0

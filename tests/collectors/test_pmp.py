@@ -7,60 +7,44 @@ import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from collectors.pmp import Sampling, sampler_named
+from collectors.pmp import Sampling
 from collectors.pmp_plan import PmpPlan
 from folding.pmp import fold_pmp
 from ground.errors import HostError, UsageError
 from ground.results.files import Files
-from ground.results.pmp import Pmp, read_pmp
+from ground.results.pmp import read_pmp
 from ground.results.states import SAMPLED_FRAMES
 from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.cli import main
 from tests.collectors.conftest import StartThreads, thread_states
+from tests.collectors.sampler import in_text
 from tests.until import until
 
 pytestmark = pytest.mark.long
 
 
-def sample(plan: PmpPlan, pid: int, directory: Path) -> Pmp:
-    """A window that lasts until each thread was looked at, by gdb twice."""
-    with Children() as children:
-        sampling = Sampling(children, plan, pid, directory)
-        with attached(sampling, Reporter(quiet=True)):
-            sampling.open()
-            if plan.sampler == "gdb":
-                for stopped in (True, False, True, False):
-                    until(lambda: ("t" in thread_states(pid).values()) == stopped, every=0.001)  # noqa: B023
-            else:
-                until_sampled(directory)
-            sampling.close()
-    return read_pmp(directory)
-
-
-def until_sampled(directory: Path) -> None:
-    until(lambda: (directory / Files.PMP_SAMPLES).stat().st_size >= 1 << 14)
-
-
-def folded(directory: Path) -> dict[str, int]:
-    stacks: Counter[str] = Counter()
-    for line in (directory / Files.PMP_FOLDED).read_text(errors="replace").splitlines():
-        stack, _, weight = line.rpartition(" ")
-        stacks[stack] += int(weight)
-    return dict(stacks)
-
-
 @pytest.mark.needs("gdb")
 @pytest.mark.parametrize("plan", [PmpPlan(hz=50), PmpPlan("gdb", hz=2, force=True)], ids=["stacksampler", "gdb"])
-def test_every_sampler_leaves_the_same_kinds_of_things(threads: StartThreads, tmp_path: Path, plan: PmpPlan) -> None:
+def test_every_sampler_leaves_the_same_kinds_of_things(
+    threads: StartThreads, children: Children, tmp_path: Path, plan: PmpPlan
+) -> None:
     target = threads("mixed")
-    pmp = sample(plan, target.pid, tmp_path)
+    with attached(Sampling(children, plan, target.pid, tmp_path), Reporter(quiet=True)) as sampling:
+        sampling.open()
+        # Until each thread was looked at, by gdb twice.
+        if plan.sampler == "gdb":
+            for stopped in (True, False, True, False):
+                until(lambda: ("t" in thread_states(target.pid).values()) == stopped, every=0.001)  # noqa: B023
+        else:
+            until(lambda: (tmp_path / Files.PMP_SAMPLES).stat().st_size >= 1 << 14)
+        sampling.close()
+    pmp = read_pmp(tmp_path)
     profile = fold_pmp(tmp_path, "rocksdb")
     told = {stack.state for stack in profile.each_stack()}
     assert {"running_[R]", "sleeping_[S]"} <= told <= set(SAMPLED_FRAMES.values())
@@ -72,7 +56,7 @@ def test_every_sampler_leaves_the_same_kinds_of_things(threads: StartThreads, tm
     assert sum(tally.weight_ns for tally in pmp.states.values()) == pmp.weight_ns
     assert pmp.held.n >= pmp.rounds > 0 and pmp.held.p50_ns <= pmp.held.max_ns
     assert pmp.unseen == 0 and pmp.reached_hz == pytest.approx(pmp.samples / 4 / pmp.seconds)
-    stacks = folded(tmp_path)
+    stacks = in_text((tmp_path / Files.PMP_FOLDED).read_bytes())
     assert sum(stacks.values()) == pmp.weight_ns
     # gdb -readnever reads no unwind tables and guesses: it may miss wait_for_lock itself.
     lock = ";wait_for_lock;" if plan.sampler == "stacksampler" else ";pthread_mutex_lock;"
@@ -94,17 +78,16 @@ def refused(plan: PmpPlan, pid: int, place: Path, words: str) -> str:
     return caught.value.mend
 
 
-def test_samples_of_turns_have_the_weight_of_turns(threads: StartThreads, tmp_path: Path) -> None:
+def test_samples_of_turns_have_the_weight_of_turns(threads: StartThreads, children: Children, tmp_path: Path) -> None:
     target = threads("mixed")
     lines = tmp_path / Files.PMP_SAMPLES
-    with Children() as children:
-        sampling = Sampling(children, PmpPlan(hz=50), target.pid, tmp_path, turns=True)
-        with attached(sampling, Reporter(quiet=True)):
-            for turn in range(3):
-                sampling.open()
-                until(lambda: lines.stat().st_size >= (turn + 1) << 14)  # noqa: B023
-                sampling.close()
-                assert not {"t", "T"} & set(thread_states(target.pid).values())
+    observer = Sampling(children, PmpPlan(hz=50), target.pid, tmp_path, turns=True)
+    with attached(observer, Reporter(quiet=True)) as sampling:
+        for turn in range(3):
+            sampling.open()
+            until(lambda: lines.stat().st_size >= (turn + 1) << 14)  # noqa: B023
+            sampling.close()
+            assert not {"t", "T"} & set(thread_states(target.pid).values())
     pmp = read_pmp(tmp_path)
     assert len(pmp.turns) == 3 and (pmp.start_ns, pmp.end_ns) == (pmp.turns[0][0], pmp.turns[-1][1])
     samples = [json.loads(line) for line in lines.read_text().splitlines()]
@@ -117,16 +100,6 @@ def test_samples_of_turns_have_the_weight_of_turns(threads: StartThreads, tmp_pa
             assert sum(one["weight_ns"] for one in own) == own[-1]["t_ns"] - start
     assert all(any(start <= one["t_ns"] <= end for start, end in pmp.turns) for one in samples)
     assert pmp.activity is not None and pmp.activity.seconds >= pmp.seconds and pmp.unseen == 0
-
-
-def test_a_failure_has_the_samplers_own_words(tmp_path: Path) -> None:
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    with Children() as children, pytest.raises(UsageError, match=f"there is no process {gone.pid}") as caught:
-        Sampling(children, PmpPlan(), gone.pid, tmp_path).attach()
-    assert "see ps" in caught.value.mend
-    with pytest.raises(UsageError, match="--sampler=pstack is not known"):
-        sampler_named("pstack")
 
 
 @pytest.mark.needs("gdb")
@@ -165,20 +138,19 @@ def test_gdb_is_refused_where_it_may_kill_or_knows_no_thread(
 @pytest.mark.needs("gdb")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_end_while_gdb_holds_the_process_it_lets_it_go_first(
-    threads: StartThreads, tmp_path: Path, signum: signal.Signals
+    threads: StartThreads, children: Children, tmp_path: Path, signum: signal.Signals
 ) -> None:
     target = threads("crowd", 8)
-    with Children() as children:
-        sampling = Sampling(children, PmpPlan("gdb", hz=50, force=True), target.pid, tmp_path)
-        sampling.attach()
-        sampling.open()
-        (loop,) = children
-        until(lambda: "t" in thread_states(target.pid).values(), as_long_as=lambda: loop.running, every=0.001)
-        os.kill(loop.pid, signum)
-        sampling.wait(60)
-        assert loop.returncode == 0
-        assert not set(thread_states(target.pid).values()) & {"t", "T"}
-        sampling.detach()
+    sampling = Sampling(children, PmpPlan("gdb", hz=50, force=True), target.pid, tmp_path)
+    sampling.attach()
+    sampling.open()
+    (loop,) = children
+    until(lambda: "t" in thread_states(target.pid).values(), as_long_as=lambda: loop.running, every=0.001)
+    os.kill(loop.pid, signum)
+    sampling.wait(60)
+    assert loop.returncode == 0
+    assert not set(thread_states(target.pid).values()) & {"t", "T"}
+    sampling.detach()
     assert read_pmp(tmp_path).end == "signal"
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from collectors.counters import device_of
 from collectors.queries import QueryReport
-from collectors.schedule import LEAST_SECONDS, Schedule
+from collectors.schedule import LEAST_SECONDS, Schedule, what_is_missing
 from ground.errors import MeasurementError
 from ground.system.observer import NullObserver
 from ground.system.process import Child, Children
@@ -32,12 +31,6 @@ with open(sys.argv[1], "w") as report:
         while not os.path.exists(sys.argv[1] + ".go"): time.sleep(0.001)
 print("these are my last words", flush=True)
 """
-
-
-@pytest.fixture
-def children() -> Iterator[Children]:
-    with Children() as started:
-        yield started
 
 
 def schedule_of(child: Child, place: Path, lifetime: float = LIFETIME) -> Schedule:
@@ -179,3 +172,28 @@ def test_the_queries_of_a_window_that_slows_them_are_its_own(schedule: Schedule,
     (window,) = schedule.windows()
     first, last = simulated.seen
     assert window.seconds > 3.4 and window.counters.queries == pytest.approx(last - first, abs=12)
+
+
+# ---- whether it is warm: rates and page faults by second, bytes read
+CACHE = 16 << 20
+FLAT = [100, 9000, 9100, 9050]
+
+
+def test_a_steady_state_has_nothing_missing() -> None:
+    assert what_is_missing(FLAT, [40_000, 5, 3, 0], 2 * CACHE, CACHE) == []
+    assert what_is_missing(FLAT, [0, 5000, 5100, 5050], 2 * CACHE, CACHE) == []  # an allocator that gives back: steady
+    assert what_is_missing(FLAT, [0, 0, 0, 0], 0, 0) == []  # everything in the cache: nothing has to be read
+
+
+@pytest.mark.parametrize(
+    ("rates", "faults", "read", "says"),
+    [
+        (FLAT, [0, 0, 0, 0], CACHE, "the cache was filled 1.0 times"),
+        ([100, 5000, 7000, 9000], [0, 0, 0, 0], 2 * CACHE, "QPS was still changing"),
+        (FLAT[:3], [0, 0, 0], 2 * CACHE, "QPS was still changing"),  # two whole seconds after the first
+        (FLAT, [0, 4000, 2000, 1000], 2 * CACHE, "page faults were not rare or steady"),
+        ([0, 0, 0, 0], [0, 0, 0, 0], 2 * CACHE, "QPS was still changing"),
+    ],
+)
+def test_what_speaks_against_a_steady_state_is_named(rates: list[int], faults: list[int], read: int, says: str) -> None:
+    assert says in what_is_missing(rates, faults, read, CACHE)

@@ -8,30 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from collectors.perf import COPIED_BYTES, Plan, Recording
+from collectors.perf import COPIED_BYTES
 from collectors.stack_pages import touch_stacks
 from folding.stackfold import fold, stackfold_binary
 from ground.results.profile import FoldStats
 from ground.system.binaries import built_binary
 from ground.system.held_process import HeldProcess
-from ground.system.observer import attached
 from ground.system.process import Children
-from ground.text.progress import Reporter
-from tests.collectors.conftest import StartThreads, until_burnt
+from tests.collectors.conftest import StartThreads, recording, thread_states, until_burnt
+from tests.folding.recordings import record_while_it_runs
 from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 
 def perf_record(pid: int, data: Path) -> None:
-    graph = ["-e", "cpu-clock", "-F", "999", "--call-graph", f"dwarf,{COPIED_BYTES}"]
-    command = ["perf", "record", "-q", "-N", *graph, "-p", str(pid), "-o", str(data)]
-    # The command starts once events are on.
-    command += ["--", "sh", "-c", "echo started; read end"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as perf:
-        assert perf.stdout is not None and perf.stdout.readline() == b"started\n"
-        until_burnt(pid, 0.1)
-        perf.communicate()
+    graph = ["-N", "-e", "cpu-clock", "-F", "999", "--call-graph", f"dwarf,{COPIED_BYTES}", "-p", str(pid)]
+    # The first thread sleeps.
+    record_while_it_runs(data, graph, *(tid for tid in thread_states(pid) if tid != pid))
 
 
 def by_touching(pid: int, _: Path) -> None:
@@ -67,19 +61,16 @@ def test_a_page_never_written_to_cuts_copies_until_it_was_read(
     assert (whole.cut_copies.by_page, whole.incomplete_weight) == (0, 0)
 
 
-def test_our_own_recordings_have_whole_stacks(threads: StartThreads, tmp_path: Path) -> None:
+def test_our_own_recordings_have_whole_stacks(threads: StartThreads, children: Children, tmp_path: Path) -> None:
     pid = threads("hollow", 2).pid
-    with Children() as children:
-        plan = Plan("cpu-clock", 999, "process", "dwarf", ())
-        recording = Recording(children, plan, [pid], tmp_path / "perf.data", tmp_path / "log")
-        # Of a thread that waits for a CPU it is not known where its stack is.
-        target = HeldProcess(pid)
-        target.stop()
-        with attached(recording, Reporter(quiet=True)):
-            target.go_on()
-            recording.open()
-            until_burnt(pid, 0.1)
-            recording.close()
+    # Of a thread that waits for a CPU it is not known where its stack is.
+    target = HeldProcess(pid)
+    target.stop()
+    with recording(children, pid, tmp_path / "perf.data", callgraph="dwarf") as perf:
+        target.go_on()
+        perf.open()
+        until_burnt(pid, 0.1)
+        perf.close()
     stats = fold(tmp_path / "perf.data", tmp_path, [pid]).statistics
     assert stats.samples > 0
     assert (stats.cut_copies.by_page, stats.cut_copies.by_size, stats.incomplete_weight) == (0, 0, 0)

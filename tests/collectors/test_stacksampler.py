@@ -1,4 +1,4 @@
-"""The Rust sampler on real processes: what it sees, and that it never leaves anyone stopped."""
+"""The Rust sampler on real processes: what it sees, that none of them notices it, and that nobody is left stopped."""
 
 from __future__ import annotations
 
@@ -66,20 +66,15 @@ def test_perf_report_finds_the_same_weights(threads: StartThreads, tmp_path: Pat
     assert "wall-clock: total equal" in done.stdout
 
 
-@pytest.mark.parametrize(("signum", "ordered"), [(signal.SIGINT, ()), (signal.SIGTERM, ("--seconds=3600",))])
-def test_a_signal_ends_it_with_whole_files_and_fails_what_was_ordered(
-    threads: StartThreads, tmp_path: Path, signum: signal.Signals, ordered: tuple[str, ...]
-) -> None:
+def test_a_signal_leaves_whole_files_and_fails_what_was_ordered(threads: StartThreads, tmp_path: Path) -> None:
+    """Without seconds it is how a window ends: `sampled`."""
     target = threads("crowd", 8)
-    sampler = Sampler(target.pid, tmp_path, "--hz=500", *ordered)
+    sampler = Sampler(target.pid, tmp_path, "--hz=500", "--seconds=3600")
     sampler.until_open()
-    sampler.process.send_signal(signum)
+    sampler.process.send_signal(signal.SIGINT)
     code, words = sampler.end()
+    assert code == 1 and "a signal ended it after" in words and f"is in {sampler.data}" in words
     assert sampler.stats["end"] == "signal" and not_stopped(target.pid)
-    if ordered:
-        assert code == 1 and "a signal ended it after" in words and f"is in {sampler.data}" in words
-    else:
-        assert (code, words) == (0, "")
 
 
 def test_a_killed_sampler_leaves_nobody_stopped(threads: StartThreads, tmp_path: Path) -> None:
@@ -168,9 +163,7 @@ def test_the_files_are_their_owners_alone_whatever_the_umask(threads: StartThrea
 def test_what_cannot_be_sampled_is_refused_with_what_mends_it(threads: StartThreads, tmp_path: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    code, words = Sampler(gone.pid, tmp_path).end()
-    assert (code, words.splitlines()[0]) == (2, f"stacksampler: there is no process {gone.pid}")
-    for number in (99_999_999_999, 4_294_967_295, -4):
+    for number in (gone.pid, 99_999_999_999, 4_294_967_295, -4):
         code, words = Sampler(number, tmp_path).end()
         assert (code, words.splitlines()[0]) == (2, f"stacksampler: there is no process {number}")
     code, words = Sampler(2, tmp_path).end()
@@ -192,3 +185,68 @@ def test_another_user_is_refused_with_the_command(threads: StartThreads) -> None
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert f"sudo stacksampler --pid {target.pid}" in done.stderr and not_stopped(target.pid)
+
+
+# ---- what a process notices: nothing; and threads that cannot be stopped ---------------------------------------------
+@pytest.mark.parametrize("mode", ["calls", "filtered", "signals"])
+def test_everything_ends_as_it_does_without_a_sampler(calls_binary: Path, tmp_path: Path, mode: str) -> None:
+    with subprocess.Popen(
+        [str(calls_binary), mode, "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as target:
+        assert target.stdout is not None
+        assert target.stdout.readline() == "ready\n"  # until then it may have no code to be sampled
+        sampler = Sampler(target.pid, tmp_path, "--hz=99", "--callgraph=fp")
+        try:
+            sampler.until_open()
+            # The target ends by itself while it is sampled, unless one of its threads hangs.
+            sampler.until_sampled(1_000_000)
+            target.terminate()
+            out, errors = target.communicate(timeout=60)
+        finally:
+            target.kill()
+            ended = sampler.end()
+    assert (target.returncode, errors) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert len(rows) == (4 if mode == "signals" else 19) and all(int(times) > 0 for _, times, _ in rows)
+    assert {name: wrong for name, _, wrong in rows if wrong != "0"} == {}
+    assert ended == (0, "") and sampler.stats["end"] == "target ended"
+    assert sampler.stats["stop"]["n"] > 0
+
+
+def test_each_look_at_a_thread_that_does_not_stop_is_a_sample(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("stuck")
+    until(lambda: "D" in thread_states(target.pid).values())
+    stats = sampled(target.pid, tmp_path).stats
+    (stuck,) = [thread for thread in stats["threads"] if thread["name"] == "stuck"]
+    (main,) = [thread for thread in stats["threads"] if thread["name"] != "stuck"]
+    assert stuck["states"].keys() == {"D"} and stuck["samples"] == main["samples"] == stats["rounds"]
+    # On a busy host the other may get no CPU to stop on.
+    assert stats["rounds"] <= stats["lacking"]["did_not_stop"] <= 2 * stats["rounds"]
+
+
+def test_an_uninterruptible_wait_has_its_time_and_its_stack(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("stuck")
+    until(lambda: "D" in thread_states(target.pid).values())
+    assert target.stdin is not None
+    (tid,) = thread_states(target.pid).keys() - {target.pid}
+    sampler = Sampler(target.pid, tmp_path, "--hz=100")
+    sampler.until_open()
+    sampler.until_sampled()
+    # Until then the other thread's alone: what is seen of one that waits is written when it stops.
+    rounds = sampler.samples_file.read_text().count("\n")
+    target.stdin.write(b"x")
+    target.stdin.flush()
+    until(lambda: "D" not in thread_states(target.pid).values(), every=0.001)
+    after = time.monotonic_ns()
+    until(lambda: f'"tid":{tid},' in sampler.samples_file.read_text())
+    sampler.process.send_signal(signal.SIGTERM)
+    assert sampler.end() == (0, "")
+    stats = sampler.stats
+    (stuck,) = [thread for thread in stats["threads"] if thread["name"] == "stuck"]
+    waited = stuck["states"]["D"]
+    assert stuck["states"].keys() <= {"D", "S", "R"} and waited["samples"] >= rounds > 50
+    # A sample weighs the time since the one before: D ends with the last look that saw it.
+    assert 0 < waited["weight_ns"] <= after - stats["start_ns"]
+    waiting = {stack: weight for stack, weight in sampler.folded().items() if stack.endswith("uninterruptible_[D]")}
+    # Taken when it came back; it cannot be stopped before.
+    assert with_frame(waiting, "start_thread") == waiting and sum(waiting.values()) == waited["weight_ns"]

@@ -182,34 +182,16 @@ def test_a_child_that_nobody_waits_for_fails_a_check(server: Server) -> None:
     assert check.verdict is Verdict.FAILED and "1 process" in check.value and "--cgroup" in check.mend
 
 
-@pytest.fixture
-def counted_group() -> Iterator[Path]:
-    """A group with a counter of CPU, of either version of control groups."""
-    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
-    places = [Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup")]
-    # The root of version 2 has no such counter itself, and all below it have.
-    counted = [one for one in places if (one / "cpuacct.usage").exists() or (one / "cgroup.controllers").exists()]
-    if not counted:
-        pytest.skip("no control group with a counter of CPU")
-    group = counted[0] / f"ioflame-test-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no control group may be made here: {error}")
-    yield group
-    group.rmdir()
-
-
-def test_the_counter_of_a_group_has_what_nobody_waited_for(server: Server, counted_group: Path) -> None:
-    (counted_group / "cgroup.procs").write_text(str(server.pid), encoding="ascii")
-    probe, before = probe_of(Target([], counted_group)), used(server.pid)
+def test_the_counter_of_a_group_has_what_nobody_waited_for(server: Server, group: Path) -> None:
+    (group / "cgroup.procs").write_text(str(server.pid), encoding="ascii")
+    probe, before = probe_of(Target([], group)), used(server.pid)
     server.does("ignoring")
     first = probe.snapshot()
     children = server.does("forked", REQUESTS) / 1e9
     last = probe.snapshot()
     assert children - TICKS <= cpu(first, last) <= used(server.pid) - before + 1.5 * children + TICKS
     assert children >= REQUESTS * 0.02 and not probe.lost and not probe.ignoring
-    (counted_group.parent / "cgroup.procs").write_text(str(server.pid), encoding="ascii")
+    (group.parent / "cgroup.procs").write_text(str(server.pid), encoding="ascii")
 
 
 def test_one_rate_stands_for_windows_and_says_nothing_of_seconds() -> None:
