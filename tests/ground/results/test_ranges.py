@@ -28,24 +28,6 @@ class Window(Windowed):
     queries: Amount | None = None
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('{"start_ns": 7, "end_ns": 7, "queries": 0}', ""),
-        ('{"start_ns": -1, "end_ns": 7}', r"Expected `int` >= 0 - at `\$.start_ns`"),
-        ('{"start_ns": 1, "end_ns": 9223372036854775808}', r"at `\$.end_ns`"),
-        ('{"start_ns": 1, "end_ns": 2, "queries": -5}', r"Expected `float` >= 0.0 - at `\$.queries`"),
-        ('{"start_ns": 2000, "end_ns": 1}', "it ends 1,999 ns before it begins"),
-    ],
-)
-def test_what_cannot_be_is_refused_where_it_is_read(text: str, says: str) -> None:
-    if not says:
-        assert msgspec.json.decode(text, type=Window).queries == 0
-        return
-    with pytest.raises(msgspec.ValidationError, match=says):
-        msgspec.json.decode(text, type=Window)
-
-
 # Types without ranges of their own, and why.
 _NOT_READ = {
     "benchmark_report.ReportRow": "of a CSV file, whose reader takes numbers above 0",
@@ -100,6 +82,11 @@ def test_every_number_of_a_result_has_a_range_or_a_reason_for_none() -> None:
 @pytest.mark.parametrize(
     ("text", "form", "says"),
     [
+        ('{"start_ns": 7, "end_ns": 7, "queries": 0}', Window, ""),
+        ('{"start_ns": -1, "end_ns": 7}', Window, r"Expected `int` >= 0 - at `\$.start_ns`"),
+        ('{"start_ns": 1, "end_ns": 9223372036854775808}', Window, r"at `\$.end_ns`"),
+        ('{"start_ns": 1, "end_ns": 2, "queries": -5}', Window, r"Expected `float` >= 0.0 - at `\$.queries`"),
+        ('{"start_ns": 2000, "end_ns": 1}', Window, "it ends 1,999 ns before it begins"),
         ('{"estimate": -2, "low": -3, "high": -1, "n": 5}', Interval, ""),
         # A bootstrap of few values may leave its estimate out.
         ('{"estimate": 2, "low": 3, "high": 3, "n": 5}', Interval, ""),
@@ -113,7 +100,7 @@ def test_every_number_of_a_result_has_a_range_or_a_reason_for_none() -> None:
         ("-1.5", Signed, ""),
     ],
 )
-def test_what_cannot_be_of_a_result_is_refused(text: str, form: Any, says: str) -> None:
+def test_what_cannot_be_is_refused_where_it_is_read(text: str, form: Any, says: str) -> None:
     if not says:
         assert msgspec.json.decode(text, type=form) is not None
         return

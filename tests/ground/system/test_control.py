@@ -45,19 +45,20 @@ def command(program: str, pid: int, directory: Path) -> tuple[list[str], Path]:
 
 
 @pytest.mark.parametrize("program", _PROGRAMS)
-def test_a_window_has_its_edges_and_its_file(burner: subprocess.Popen[str], tmp_path: Path, program: str) -> None:
+def test_a_window_has_its_edges_and_its_file(
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path, program: str
+) -> None:
     argv, out = command(program, burner.pid, tmp_path)
-    with Children() as children:
-        running = ControlledProgram(children, program, argv, tmp_path / "log")
-        running.await_ready()
-        before = time.monotonic_ns()
-        opened, closed = running.open(), running.close()
-        assert before <= opened <= closed <= time.monotonic_ns()
-        assert running.finish() and running.finish()
+    running = ControlledProgram(children, program, argv, tmp_path / "log")
+    running.await_ready()
+    before = time.monotonic_ns()
+    opened, closed = running.open(), running.close()
+    assert before <= opened <= closed <= time.monotonic_ns()
+    assert running.finish() and running.finish()
     assert out.stat().st_size > 0
 
 
-def test_each_answer_is_taken_once(tmp_path: Path) -> None:
+def test_each_answer_is_taken_once(children: Children, tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
         "orders, answers = map(int, sys.argv[-1].split(','))\n"
@@ -66,12 +67,11 @@ def test_each_answer_is_taken_once(tmp_path: Path) -> None:
         "while heard.count(b'open') < 2: heard += os.read(orders, 99)\n"
         "os.write(answers, b'en 4\\nclose 5\\n')\n"
     )
-    with Children() as children:
-        running = ControlledProgram(children, "turner", [sys.executable, "-c", script], tmp_path / "log")
-        running.await_ready()
-        assert [running.open(), running.close(), running.open(), running.close()] == [2, 3, 4, 5]
-        with pytest.raises(MeasurementError, match="turner did not answer open: exit code 0"):
-            running.open()
+    running = ControlledProgram(children, "turner", [sys.executable, "-c", script], tmp_path / "log")
+    running.await_ready()
+    assert [running.open(), running.close(), running.open(), running.close()] == [2, 3, 4, 5]
+    with pytest.raises(MeasurementError, match="turner did not answer open: exit code 0"):
+        running.open()
 
 
 def links(pid: int) -> int:
@@ -87,19 +87,20 @@ def traced(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("program", _IN_TURNS)
-def test_turns_are_taken_until_the_orders_end(burner: subprocess.Popen[str], tmp_path: Path, program: str) -> None:
+def test_turns_are_taken_until_the_orders_end(
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path, program: str
+) -> None:
     argv, out = command(program, burner.pid, tmp_path)
-    with Children() as children:
-        running = ControlledProgram(children, program, [*argv, "--turns"], tmp_path / "log")
-        running.await_ready()
-        turns = []
-        for _ in range(3):
-            assert links(running.child.pid) == 0 and not traced(burner.pid)
-            opened = running.open()
-            assert program == "stacksampler" or links(running.child.pid) > 0
-            turns.append([opened, running.close()])
+    running = ControlledProgram(children, program, [*argv, "--turns"], tmp_path / "log")
+    running.await_ready()
+    turns = []
+    for _ in range(3):
         assert links(running.child.pid) == 0 and not traced(burner.pid)
-        assert running.finish()
+        opened = running.open()
+        assert program == "stacksampler" or links(running.child.pid) > 0
+        turns.append([opened, running.close()])
+    assert links(running.child.pid) == 0 and not traced(burner.pid)
+    assert running.finish()
     found = json.loads(out.read_text())
     assert found["turns"] == turns and (found["start_ns"], found["end_ns"]) == (turns[0][0], turns[-1][1])
 
@@ -108,24 +109,24 @@ def test_turns_are_taken_until_the_orders_end(burner: subprocess.Popen[str], tmp
 @pytest.mark.parametrize("orders", ["", "open", "open close", "open close open"])
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
 def test_one_that_is_ended_in_any_turn_leaves_nothing_behind(
-    burner: subprocess.Popen[str], tmp_path: Path, program: str, orders: str, sent: signal.Signals
+    burner: subprocess.Popen[str], children: Children, tmp_path: Path, program: str, orders: str, sent: signal.Signals
 ) -> None:
     argv, out = command(program, burner.pid, tmp_path)
-    with Children() as children:
-        running = ControlledProgram(children, program, [*argv, "--turns"], tmp_path / "log")
-        running.await_ready()
-        for order in orders.split():
-            getattr(running, order)()
-        os.kill(running.child.pid, sent)
-        running.child.wait(60)
-        assert running.child.returncode == (-sent if sent == signal.SIGKILL else int(not orders))
-        with pytest.raises(MeasurementError, match="did not answer open"):
-            running.open()
-            running.close()
-            running.open()
-    # With SIGTERM it has completed the turns that there were.
+    running = ControlledProgram(children, program, [*argv, "--turns"], tmp_path / "log")
+    running.await_ready()
+    for order in orders.split():
+        getattr(running, order)()
+    os.kill(running.child.pid, sent)
+    running.child.wait(60)
+    assert running.child.returncode == (-sent if sent == signal.SIGKILL else int(not orders))
+    with pytest.raises(MeasurementError, match="did not answer open"):
+        running.open()
+        running.close()
+        running.open()
+    # With SIGTERM it has completed the turns that there were, and says that they end with it.
     written = out.exists() and out.stat().st_size > 0
     assert written == (bool(orders) and sent == signal.SIGTERM)
+    assert not written or json.loads(out.read_text())["end_ns"] <= time.monotonic_ns()
     assert not traced(burner.pid)
 
 
@@ -151,19 +152,18 @@ def test_whoever_orders_may_be_gone(burner: subprocess.Popen[str], tmp_path: Pat
     assert (out.exists() and out.stat().st_size > 0) == opened
 
 
-def test_a_refusal_says_what_it_means_and_what_mends_it(tmp_path: Path) -> None:
+def test_a_refusal_says_what_it_means_and_what_mends_it(children: Children, tmp_path: Path) -> None:
     words = "it is red\\n  meaning: not green\\n  fix: paint it"
     for code, kind, mend in [(2, UsageError, "paint it"), (1, MeasurementError, "paint it")]:
         script = f"import sys; print('{words}', file=sys.stderr); sys.exit({code})"
-        with Children() as children:
-            running = ControlledProgram(children, "painter", [sys.executable, "-c", script], tmp_path / "log")
-            with pytest.raises(kind, match=r"it is red \(painter failed to start: exit code") as caught:
-                running.await_ready()
-            assert (caught.value.means, caught.value.mend) == ("not green", mend)
-            assert not running.finish(), "it has been said"
+        running = ControlledProgram(children, "painter", [sys.executable, "-c", script], tmp_path / "log")
+        with pytest.raises(kind, match=r"it is red \(painter failed to start: exit code") as caught:
+            running.await_ready()
+        assert (caught.value.means, caught.value.mend) == ("not green", mend)
+        assert not running.finish(), "it has been said"
 
 
-def test_one_that_is_killed_while_it_writes_has_failed(tmp_path: Path) -> None:
+def test_one_that_is_killed_while_it_writes_has_failed(children: Children, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
         "orders, answers = map(int, sys.argv[-1].split(','))\n"
@@ -171,14 +171,13 @@ def test_one_that_is_killed_while_it_writes_has_failed(tmp_path: Path) -> None:
         "while os.read(orders, 9): pass\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    with Children() as children:
-        argv = [sys.executable, "-c", script]
-        running = ControlledProgram(children, "writer", argv, tmp_path / "log", mend="read the log")
-        running.await_ready()
-        assert (running.open(), running.close()) == (2, 3)
-        with pytest.raises(MeasurementError, match="writer failed: killed by SIGKILL") as caught:
-            running.finish()
-        assert caught.value.mend == "read the log"
+    argv = [sys.executable, "-c", script]
+    running = ControlledProgram(children, "writer", argv, tmp_path / "log", mend="read the log")
+    running.await_ready()
+    assert (running.open(), running.close()) == (2, 3)
+    with pytest.raises(MeasurementError, match="writer failed: killed by SIGKILL") as caught:
+        running.finish()
+    assert caught.value.mend == "read the log"
 
 
 class Failing(NullObserver):

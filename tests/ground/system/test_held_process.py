@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -36,7 +35,7 @@ def test_one_that_none_can_have_is_named(text: str) -> None:
 
 @pytest.mark.parametrize("pid", [99_999_999_999, 1 << 70, -1])
 def test_holding_what_is_not_there(pid: int) -> None:
-    with pytest.raises(UsageError, match=f"there is no process {pid}$|there is no process"):
+    with pytest.raises(UsageError, match="there is no process"):
         HeldProcess(pid)
 
 
@@ -95,13 +94,12 @@ def test_whoever_is_killed_nothing_stays_stopped(tmp_path: Path, first: str) -> 
     # A session of its own, as a terminal gives one: who inherits the child is of another.
     parent = subprocess.Popen([sys.executable, "-c", STOPS, str(said)], start_new_session=True)
     child, supervisor = map(int, said.read_text().split())
-    handle = os.pidfd_open(child)
+    held = HeldProcess(child)
     if first != "ioflame":
         os.kill(supervisor, signal.SIGKILL)
     parent.kill()
     parent.wait()
-    assert select.select([handle], [], [], 120)[0]
-    os.close(handle)
+    until(lambda: not held.alive)
 
 
 # Behind another root, until its input ends.

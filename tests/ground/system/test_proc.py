@@ -110,12 +110,6 @@ def test_our_group_lies_in_its_hierarchy() -> None:
     assert hierarchy_of("ioflame-no-such-controller") is None
 
 
-@pytest.fixture
-def children() -> Iterator[Children]:
-    with Children() as started:
-        yield started
-
-
 def test_a_command_is_run_again_by_one_shell(children: Children) -> None:
     command = RepeatedCommand(children, "count", "echo $PPID; echo words >&2; exit 3")
     first, second = command.run(60), command.run(60)

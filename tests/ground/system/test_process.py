@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import pytest
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.system.process import Children, capture, interruptible, tool_path
+from tests.until import until
 
 
 def alive(pid: int) -> bool:
@@ -20,14 +20,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def await_end(pid: int) -> None:
-    """A pidfd tells of the end of a process that is not ours to wait for."""
-    if alive(pid):
-        handle = os.pidfd_open(pid)
-        assert select.select([handle], [], [], 120)[0]
-        os.close(handle)
 
 
 def words_of(cmdline: Path) -> list[str]:
@@ -83,15 +75,14 @@ def wrapped(script: str, said: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("script", WRAPPERS.values(), ids=WRAPPERS)
-def test_what_a_wrapper_starts_ends_with_it(script: str, tmp_path: Path) -> None:
+def test_what_a_wrapper_starts_ends_with_it(script: str, children: Children, tmp_path: Path) -> None:
     argv = wrapped(script, tmp_path / "pid")
-    with Children() as children:
-        child = children.start("wrapper", argv)
-        sleeper = int((tmp_path / "pid").read_text())
-        assert alive(sleeper) and child.running
-        child.stop(grace=1.0)
-        assert not alive(sleeper)
-        assert not child.running
+    child = children.start("wrapper", argv)
+    sleeper = int((tmp_path / "pid").read_text())
+    assert alive(sleeper) and child.running
+    child.stop(grace=1.0)
+    assert not alive(sleeper)
+    assert not child.running
 
 
 @pytest.mark.parametrize(
@@ -115,48 +106,38 @@ def test_a_command_that_cannot_be_executed_says_so_where_its_errors_go(tmp_path:
     assert (tmp_path / "err").read_text() == "/no/such/tool cannot be started: No such file or directory\n"
 
 
-def test_a_command_is_found_once_in_the_list_of_processes() -> None:
+def test_a_command_is_found_once_in_the_list_of_processes(children: Children) -> None:
     """Whoever looks for db_bench by its command line is to find db_bench, and not what watches over it."""
     mark = f"mark-of-{os.getpid()}"
-    with Children() as children:
-        # One process: a shell's child has the shell's command line until it is another program.
-        child = children.start("one", [sys.executable, "-c", "import time; time.sleep(1000)", mark])
-        found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if mark in words_of(path)]
-        assert found == [str(child.pid)]
+    # One process: a shell's child has the shell's command line until it is another program.
+    child = children.start("one", [sys.executable, "-c", "import time; time.sleep(1000)", mark])
+    found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if mark in words_of(path)]
+    assert found == [str(child.pid)]
 
 
-def test_what_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_hangs_is_not_waited_for(children: Children, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ground.system.process._LOOK_SECONDS", 0.01)
-    with Children() as children:
-        child = children.start("hanging", ["sh", "-c", "sleep 1000; :"])
-        os.kill(child.pid, signal.SIGSTOP)
-        assert child.wait(1000, quiet=0.01) is None
-        answers, never = os.pipe()
-        assert not child.await_answer(answers, 1000, quiet=0.01)
-        os.close(answers)
-        os.close(never)
-        # A stopped process cannot act on SIGTERM: `stop` continues it.
-        assert child.stop(grace=1000) == -signal.SIGTERM
+    child = children.start("hanging", ["sh", "-c", "sleep 1000; :"])
+    os.kill(child.pid, signal.SIGSTOP)
+    assert child.wait(1000, quiet=0.01) is None
+    answers, never = os.pipe()
+    assert not child.await_answer(answers, 1000, quiet=0.01)
+    os.close(answers)
+    os.close(never)
+    # A stopped process cannot act on SIGTERM: `stop` continues it.
+    assert child.stop(grace=1000) == -signal.SIGTERM
 
 
-def test_what_works_is_waited_for_until_it_has_been_quiet_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That work below a process is its pulse is in test_pulse.py."""
+def test_what_works_is_waited_for_until_it_has_been_quiet_for_longer(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That work below a process is its pulse is in test_proc.py."""
     quiet = iter([0.0, 7.9, 0.0, 8.0, 8.1])
     monkeypatch.setattr("ground.system.process.Pulse", lambda _: SimpleNamespace(quiet_seconds=lambda: next(quiet)))
     monkeypatch.setattr("ground.system.process._LOOK_SECONDS", 0.001)
-    with Children() as children:
-        child = children.start("busy", ["sleep", "1000"])
-        assert child.wait(1000, quiet=8.0) is None
-        assert child.running and list(quiet) == []
-
-
-def test_output_goes_to_the_files_named(tmp_path: Path) -> None:
-    child = Children().start(
-        "words", ["sh", "-c", "echo out; echo err >&2"], stdout=tmp_path / "out", stderr=tmp_path / "err"
-    )
-    assert child.wait(10) == 0
-    assert (tmp_path / "out").read_text() == "out\n"
-    assert (tmp_path / "err").read_text() == "err\n"
+    child = children.start("busy", ["sleep", "1000"])
+    assert child.wait(1000, quiet=8.0) is None
+    assert child.running and list(quiet) == []
 
 
 def test_a_failed_command_is_reported_with_its_own_words() -> None:
@@ -171,7 +152,7 @@ def test_a_command_that_runs_too_long_is_ended_with_what_it_started(tmp_path: Pa
         with pytest.raises(MeasurementError, match=f"did not end within {timeout:.0f} s"):
             capture(["sh", "-c", f"sh -c 'echo $$ >{said}; exec sleep 1000'; :"], timeout=timeout)
         timeout *= 2
-    await_end(int(said.read_text()))
+    until(lambda: not alive(int(said.read_text())))
 
 
 def test_a_missing_tool_names_its_package() -> None:
