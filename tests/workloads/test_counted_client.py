@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ground.system.binaries import built_binary
 from tests.folding.recordings import run, stacks
 from tests.programs import installed_library
 from tests.workloads.jars import host_library
@@ -77,15 +76,10 @@ def test_phases_repeat_and_hold_the_operations_alone(engine: str, tmp_path: Path
     assert 0.85 <= below / sum(first[name][0] for name in names) <= 1
 
 
-def nothing(benchmark: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    argv = [str(built_binary("ioflame-client")), "--engine=nothing", f"--benchmarks={benchmark}", *flags]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
-
-
 def test_without_valgrind_it_says_that_nothing_was_counted() -> None:
-    done = nothing("readrandom", f"--counted={PHASES}", f"--reads={READS}")
-    assert done.returncode == 0, done.stderr
-    assert '"counted":false' in done.stdout
+    done = client("nothing", Path("none"), "readrandom", f"--counted={PHASES}", f"--reads={READS}")
+    assert done.code == 0, done.errors
+    assert '"counted":false' in done.out
 
 
 @pytest.mark.long
@@ -107,10 +101,10 @@ def test_the_processor_counts_each_phase_as_perf_does(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_command_is_counted_with_the_threads_that_do_it(tmp_path: Path) -> None:
-    argv = argv_of("rocksdb", tmp_path / "db", "fillrandom,compactall", "--counted=1", "--counted_events=page-faults")
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    closing = closing_line(done.stdout, "compactall")
+    flags = ("--counted=1", "--counted_events=page-faults")
+    done = client("rocksdb", tmp_path / "db", "fillrandom,compactall", *flags)
+    assert done.code == 0, done.errors
+    closing = closing_line(done.out, "compactall")
     assert closing is not None and (closing["phases"], closing["operations"]) == (1, 1)
     assert closing["events"]["page-faults"][0] > 0
 
@@ -119,9 +113,10 @@ def test_a_command_is_counted_with_the_threads_that_do_it(tmp_path: Path) -> Non
 @pytest.mark.needs("perf")
 def test_instructions_are_counted_where_perf_counts_them_and_else_it_says_why() -> None:
     perf = subprocess.run(["perf", "stat", "-x,", "-e", "instructions:u", "true"], capture_output=True, check=True)
-    done = nothing("readrandom", "--reads=1000", "--counted=2", "--counted_events=instructions:u")
+    flags = ("--reads=1000", "--counted=2", "--counted_events=instructions:u")
+    done = client("nothing", Path("none"), "readrandom", *flags)
     if b"<not supported>" in perf.stderr:
-        assert done.returncode == 3 and "instructions:u cannot be counted here" in done.stderr
+        assert done.code == 3 and "instructions:u cannot be counted here" in done.errors
     else:
-        closing = closing_line(done.stdout, "readrandom")
+        closing = closing_line(done.out, "readrandom")
         assert closing is not None and all(count > 10_000 for count in closing["events"]["instructions:u"])

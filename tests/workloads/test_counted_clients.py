@@ -11,7 +11,7 @@ import pytest
 
 from ground.errors import UsageError
 from tests.places import ROOT
-from workloads.counted_clients import Calls, CountedClient, client_names, client_of, read_client
+from workloads.counted_clients import CountedClient, client_names, client_of, read_client
 
 LINES = {
     "pgbench": (
@@ -120,17 +120,6 @@ def test_a_file_that_describes_no_client_is_refused_with_its_mistake(tmp_path: P
     assert str(path) in refused.value.what and says in refused.value.what and refused.value.mend
     with pytest.raises(UsageError, match="there is no such client"):
         read_client("nosuch")
-
-
-def test_a_file_of_the_users_own_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(r"""about = "x"
-program = 'x'
-line = '(?P<rate>[\d.]+) ops/s'
-""")
-    client = read_client(str(path))
-    assert isinstance(client, CountedClient) and client.counts([]) and client.calls == []
-    assert Calls("f").words == []
 
 
 def test_the_example_of_the_documentation_is_a_client(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ground.errors import HostError, UsageError
 from ground.text.progress import Reporter
 from tests.programs import compiled
-from tests.workloads.jars import MULTI_GET, altered, host_library, jar_of, listing, own_member
+from tests.workloads.jars import MULTI_GET, altered, host_library, jar_of, own_member
 from tests.workloads.test_our_client import client
 from workloads.artifact import artifact_facts
 from workloads.build import EngineBuild
@@ -58,20 +58,6 @@ def test_what_is_recorded_is_of_the_library_that_was_opened(library: Path, older
     assert facts["engine_library_build_id"] == others["engine_library_build_id"] != facts["engine_build_id"]
     # Debian's is built with assertions: by what RocksDB itself exports then.
     assert one.assertions and facts["engine_frame_pointers"] == "kept"
-
-
-def test_a_jar_is_the_same_library_with_its_origin(
-    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    jar = jar_of({own_member(): library}, tmp_path / "rocksdbjni-7.8.3-linux64.jar")
-    releases = listing({"7.8.3": jar})
-    known = engine()
-    build = known.inspect_library(known.find_binary(None), found_library(releases, str(jar), QUIET))
-    assert build.code.name == "librocksdb.so" and build.code.is_relative_to(tmp_path)
-    facts = artifact_facts(build)
-    assert facts["engine_release"] == "org.rocksdb:rocksdbjni:7.8.3:jar:linux64"
-    assert facts["engine_library_sha256"] == artifact_facts(inspected(library))["engine_library_sha256"]
 
 
 def test_a_function_that_is_not_there_is_missed_only_where_it_is_needed(older: Path, tmp_path: Path) -> None:

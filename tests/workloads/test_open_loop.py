@@ -13,32 +13,27 @@ import pytest
 
 from tests.figures import Report
 from tests.until import until
-from tests.workloads.test_our_client import RATE, WRITE_RATE, Ended, argv_of
+from tests.workloads.test_our_client import RATE, WRITE_RATE, Ended, argv_of, client
 from workloads.our_client import result_of
 
 SERVICE_US = 100
 
 
 def at_rate(rate: float, *flags: str, arrivals: str = "poisson") -> list[str]:
-    words = (f"{RATE}={rate}", f"--arrivals={arrivals}", f"--service_time=fixed:{SERVICE_US}us", *flags)
-    return argv_of("nothing", Path("none"), "readrandom", *words)
+    return [f"{RATE}={rate}", f"--arrivals={arrivals}", f"--service_time=fixed:{SERVICE_US}us", *flags]
 
 
-def ran(argv: list[str]) -> Ended:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return Ended(done.returncode, done.stdout, done.stderr)
-
-
-def readers(argv: list[str]) -> Any:
-    return ran(argv).role("readrandom")
+def ran(benchmark: str, *flags: str) -> Ended:
+    done = client("nothing", Path("none"), benchmark, *flags)
+    assert done.code == 0, done.errors
+    return done
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("arrivals", ["fixed", "poisson"])
 def test_a_rate_above_what_can_be_served_is_overloaded_and_has_no_percentiles(arrivals: str) -> None:
     # 12,000 a second of 100 us each.
-    done = ran(at_rate(1.2e6 / SERVICE_US, "--duration=1", arrivals=arrivals))
+    done = ran("readrandom", *at_rate(1.2e6 / SERVICE_US, "--duration=1", arrivals=arrivals))
     (line,) = done.closing()
     role = line["roles"]["readers"]
     assert (role["arrivals"], role["overloaded"], role["usable"]) == (arrivals, True, False)
@@ -61,7 +56,7 @@ def test_a_rate_above_what_can_be_served_is_overloaded_and_has_no_percentiles(ar
 @pytest.mark.parametrize("benchmark", ["readrandom", "multireadrandom"])
 def test_threads_share_one_queue_and_do_all_of_its_operations(benchmark: str, arrivals: str) -> None:
     flags = (f"{RATE}=4000", f"--arrivals={arrivals}", "--threads=4", "--reads=503", "--batch_size=7")
-    done = ran(argv_of("nothing", Path("none"), benchmark, *flags))
+    done = ran(benchmark, *flags)
     (line,) = done.closing()
     role = line["roles"]["readers"]
     assert role["operations"] == role["found"] == 4 * 503 <= role["operations_due"]
@@ -81,7 +76,7 @@ def test_a_rate_that_changes_offers_each_operation_in_its_step(tmp_path: Path) -
     steps = tmp_path / "steps"
     steps.write_text("0.4 0  # nobody asks\n0.1 4\n", encoding="utf-8")
     flags = (f"{RATE}=1000", "--arrivals=fixed", f"--arrival_steps={steps}", "--reads=600")
-    (line,) = ran(argv_of("nothing", Path("none"), "readrandom", *flags)).closing()
+    (line,) = ran("readrandom", *flags).closing()
     role = line["roles"]["readers"]
     assert role["operations"] == role["latency_from_call_us"]["get"]["count"] == 600
     # 400 in the first half second, at its end; the last is due after 199/4 ms of the second's busy part.
@@ -92,7 +87,7 @@ def test_a_rate_that_changes_offers_each_operation_in_its_step(tmp_path: Path) -
 
 @pytest.mark.long
 def test_a_rate_alone_is_held_without_spinning_and_is_not_judged_by_how_late_the_client_was() -> None:
-    role = readers(argv_of("nothing", Path("none"), "readrandom", f"{RATE}=2000", "--duration=1"))
+    role = ran("readrandom", f"{RATE}=2000", "--duration=1").role("readrandom")
     assert role["arrivals"] == "fixed" and role["late_us"]["count"] > 0
     # A call of no engine is far shorter than a thread is late.
     assert role["usable"] is not role["overloaded"]
@@ -100,7 +95,7 @@ def test_a_rate_alone_is_held_without_spinning_and_is_not_judged_by_how_late_the
 
 def test_keys_that_come_in_order_are_each_done_once() -> None:
     flags = (f"{WRITE_RATE}={120 * 5000}", "--arrivals=poisson", "--threads=3", "--num=1009")
-    role = ran(argv_of("nothing", Path("none"), "fillseq", *flags)).role("fillseq", "writers")
+    role = ran("fillseq", *flags).role("fillseq", "writers")
     assert role["operations"] == 1009 and role["offered_ops_per_second"] == 5000
 
 
@@ -126,7 +121,7 @@ def theory_us(rate: float, role: Any) -> float:
 def test_the_mean_latency_is_the_one_that_queueing_theory_has(load: float, figure: Report) -> None:
     """Of so many random arrivals the mean is within 1 % of the theory's; in half the time chance alone can be 3 %."""
     rate = load * 1e6 / SERVICE_US
-    role = readers(at_rate(rate, "--duration=40"))
+    role = ran("readrandom", *at_rate(rate, "--duration=40")).role("readrandom")
     equal, expected = SERVICE_US + load * SERVICE_US / (2 * (1 - load)), theory_us(rate, role)
     figure(f"theory by the run's services / M/D/1, load {load}", expected / equal, expected="1 to 1.1 on a quiet host")
     if not role["overloaded"]:
@@ -140,7 +135,8 @@ def test_a_stop_is_in_the_latency_from_the_schedule_and_not_in_that_from_the_cal
 ) -> None:
     report, stop_s = tmp_path / "report.csv", 0.1
     # 4 s with 8,000 operations, of which 200 become due while it is stopped.
-    argv = at_rate(2000, "--reads=8000", f"--report_file={report}", arrivals="fixed")
+    flags = at_rate(2000, "--reads=8000", f"--report_file={report}", arrivals="fixed")
+    argv = argv_of("nothing", Path("none"), "readrandom", *flags)
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
         # A line is written after the first second.
         until(lambda: report.exists() and report.read_text(encoding="utf-8").count("\n") >= 2, child)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import pytest
 from ground.errors import HostError, UsageError
 from ground.results.writes import columns
 from ground.system.binaries import built_binary
+from tests.e2e.commands import script
 from tests.until import until
 from workloads.our_client import result_of
 from workloads.registry import engine_named
@@ -348,29 +348,16 @@ def test_a_client_that_does_not_drive_an_engine_is_refused() -> None:
         engine_named("leveldb", client="db_bench")
     with pytest.raises(UsageError, match="names another client"):
         engine_named("rocksdb", client="ioflame").find_binary("/usr/bin/db_bench")
+    with pytest.raises(UsageError, match=r"no/ioflame-client does not exist") as caught:
+        engine_named("leveldb").find_binary("/no/ioflame-client")
+    assert caught.value.mend.endswith("leave it out for ours")
     assert engine_named("rocksdb", client="ioflame").report_name == "ioflame-client.report.csv"
     assert engine_named("rocksdb").report_name == "db_bench.report.csv"
 
 
-@pytest.mark.long
-def test_another_build_of_our_client_is_taken_by_its_path(tmp_path: Path) -> None:
-    """With another version of LevelDB or LMDB in it: here the same one at another place."""
-    known = engine_named("leveldb")
-    own = tmp_path / "ioflame-client"
-    shutil.copy(known.find_binary(None), own)
-    build = known.inspect(known.find_binary(str(own)))
-    assert build.path == build.code == own and build.version == known.inspect(known.find_binary(None)).version
-    with pytest.raises(UsageError, match=r"no/ioflame-client does not exist") as caught:
-        known.find_binary(str(tmp_path / "no" / "ioflame-client"))
-    assert caught.value.mend.endswith("leave it out for ours")
-
-
 def test_a_client_that_does_not_run_is_named(tmp_path: Path) -> None:
-    broken = tmp_path / "ioflame-client"
-    broken.write_text(
-        "#!/bin/sh\necho 'ioflame-client: error: built without lmdb' >&2\necho '  fix: this' >&2\nexit 3\n"
-    )
-    broken.chmod(0o755)
+    says = "echo 'ioflame-client: error: built without lmdb' >&2\necho '  fix: this' >&2\nexit 3"
+    broken = script(tmp_path / "ioflame-client", says)
     with pytest.raises(HostError, match="built without lmdb") as caught:
         engine_named("lmdb").inspect(broken)
     assert caught.value.mend == "this"

@@ -20,6 +20,7 @@ from ground.settings import FrontEnd, worded_for
 from ground.system.atomic_files import file_sha256
 from ground.text.progress import Reporter
 from ioflame.cli import main
+from tests.e2e.commands import script
 from tests.workloads.jars import ROCKSDB, jar_of, listing, own_member
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.libraries import asked_libraries, found_library, names_a_library
@@ -255,14 +256,11 @@ NO_NETWORK = (
 @pytest.fixture
 def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Maven and the network behind it, as a script that knows by `$to` where the jar is wanted."""
-    place = tmp_path / "bin"
-    place.mkdir()
 
-    def made(script: str) -> None:
+    def made(text: str) -> None:
         words = 'for word; do case "$word" in -DoutputDirectory=*) to="${word#*=}" ;; esac; done'
-        (place / "mvn").write_text(f"#!/bin/sh\n{words}\n{script}\n")
-        (place / "mvn").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+        program = script(tmp_path / "bin" / "mvn", f"{words}\n{text}")
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
     return made
 
@@ -324,7 +322,7 @@ def test_where_there_is_no_jar_for_linux_the_one_for_all_platforms_is_fetched_an
 
 
 @pytest.mark.parametrize(
-    ("script", "code", "says"),
+    ("fetch", "code", "says"),
     [
         # The jar is there, and Maven does not vouch for it; half of one; and nothing.
         ("cp $jar $to/; echo '[ERROR] Could not transfer: reset' >&2; exit 1", EXIT_HOST, "Could not transfer: reset"),
@@ -335,10 +333,10 @@ def test_where_there_is_no_jar_for_linux_the_one_for_all_platforms_is_fetched_an
     ],
 )
 def test_of_a_fetch_that_failed_nothing_is_kept_and_maven_says_why(
-    maven: Callable[[str], None], jar: Path, cache: Path, script: str, code: int, says: str,
+    maven: Callable[[str], None], jar: Path, cache: Path, fetch: str, code: int, says: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    maven(f"jar={shlex.quote(str(jar))}\n{script}")
+    maven(f"jar={shlex.quote(str(jar))}\n{fetch}")
     assert main(["rocksdb", "get", "10.4.2"]) == code
     said = capsys.readouterr().err
     assert says in said and "nothing was" in said

@@ -9,6 +9,7 @@ import pytest
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.writes import columns
 from tests.workloads.test_artifact import build
+from tests.workloads.test_statistics import NEW_HEAD, OLD_HEAD, OLD_STALLS, TABLE
 from workloads.engine import LevelSize, Tree
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.scales import DatabaseShape, Sizing
@@ -48,11 +49,8 @@ def parameters(tmp_path: Path) -> StepParameters:
 def test_overwriting_a_tenth_makes_the_l0_files_that_start_an_automatic_compaction(tmp_path: Path) -> None:
     for keys in (800_000, 10_000_000, 100_000_000):
         shape = DatabaseShape(keys)
-        argv = RocksDB().command(
-            BUILD,
-            "overwritesome",
-            StepParameters(Sizing(shape, 64 << 20), tmp_path, 1, 1, 0, tmp_path / "r.csv"),
-        )
+        given = StepParameters(Sizing(shape, 64 << 20), tmp_path, 1, 1, 0, tmp_path / "r.csv")
+        argv = RocksDB().command(BUILD, "overwritesome", given)
         flags = dict(word.removeprefix("--").split("=", 1) for word in argv[1:])
         files = int(flags["writes"]) * (shape.key_size + shape.value_size) / int(flags["write_buffer_size"])
         assert files >= 2 * int(flags["level0_file_num_compaction_trigger"])
@@ -123,68 +121,33 @@ def test_closing_lines_of_old_and_new_versions_are_read_alike() -> None:
     assert RocksDB().parse_result(RESULT, "multireadrandom") is RocksDB().parse_result("", "readrandom") is None
 
 
-# Closing statistics of a load: 7.8.3, and 11 with its further column and its other line on stalls.
-WRITES = """fillseq      :       2.346 micros/op 426182 ops/sec 2.346 seconds 1000000 operations;  170.7 MB/s
+# Of a load; its statistics are those of test_statistics.
+LOAD = """fillseq      :       2.346 micros/op 426182 ops/sec 2.346 seconds 1000000 operations;  170.7 MB/s
 Microseconds per write:
 Count: 1000000 Average: 2.3463  StdDev: 155.11
 Min: 0  Median: 0.8711  Max: 42521
 Percentiles: P50: 0.87 P75: 1.35 P99: 4.92 P99.9: 37.40 P99.99: 6600.00
-
-** Compaction Stats [default] **
-{header}
----------
-  L7     26/0   412.55 MB   0.0      0.0     0.0      0.0       0.0      {column}0.0       0.4   0.0
- Sum     26/0   412.55 MB   0.0      0.0     0.0      0.0       0.4      {column}0.4       0.4   1.0
- Int      0/0    0.00 KB   0.0      0.0     0.0      0.0       0.0      {column}0.0       0.0   0.0
-
-** Compaction Stats [default] **
-Priority    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB)
----------
-High      0/0    0.00 KB   0.0      0.0     0.0      0.0       0.4
-
-Uptime(secs): 12.6 total, 12.6 interval
-Flush(GB): cumulative 0.403, interval 0.403
-AddFile(GB): cumulative 0.000, interval 0.000
-Cumulative compaction: 0.44 GB write, 32.79 MB/s write, 0.00 GB read, 0.00 MB/s read, 2.1 seconds
-Interval compaction: 0.40 GB write, 32.79 MB/s write, 0.00 GB read, 0.00 MB/s read, 2.1 seconds
-{stalls}
-
-** DB Stats **
-Uptime(secs): 12.6 total, 12.6 interval
-Cumulative stall: 00:01:1.500 H:M:S, 9.9 percent
-Interval stall: 00:00:0.000 H:M:S, 0.0 percent
 """
-_OLD = {
-    "header": "Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) Wnew(GB) Moved(GB)",
-    "column": "",
-    "stalls": "Stalls(count): 0 level0_slowdown, 0 level0_slowdown_with_compaction, interval 0 total count",
-}
-_NEW = {
-    "header": "Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) WPreComp(GB) Wnew(GB) Moved(GB)",
-    "column": "0.0      ",
-    "stalls": "Write Stall (count): cf-l0-file-count-limit-delays-with-ongoing-compaction: 0, total-stops: 0",
-}
 
 
-@pytest.mark.parametrize("form", [_OLD, _NEW], ids=["7.8.3", "11"])
-def test_what_a_load_wrote_is_read_from_old_and_new_versions(form: dict[str, str], tmp_path: Path) -> None:
-    beside = {"entry_bytes": 420.0, "du_kib": 8.0}
-
+@pytest.mark.parametrize(("head", "more"), [(OLD_HEAD, ""), (NEW_HEAD, "9.9")], ids=["7.8", "10.3"])
+def test_what_a_load_wrote_is_read_from_old_and_new_versions(head: str, more: str, tmp_path: Path) -> None:
     def figures(log: str) -> dict[str, float]:
-        return {**RocksDB().figures(log, "load", tmp_path), **beside}
+        return {**RocksDB().figures(log, "load", tmp_path), "entry_bytes": 420.0, "du_kib": 8.0}
 
-    got = figures(WRITES.format(**form))
+    log = LOAD + TABLE.format(head=head, more=more, stalls=OLD_STALLS)
+    got = figures(log)
     row = columns(got)
     assert row is not None
     names = ("size_gb", "flushed_gb", "sum_gb", "stall_seconds")
-    assert tuple(got[name] for name in names) == (412.55 / 1024, 0.403, 0.44, 61.5)
-    assert (row["ops/sec"], row["mb/sec"], row["W-Amp"], row["usec/op"]) == ("426182", "170.7", "1.0", "2.3")
-    assert (row["W-MB/s"], row["Uptime"], row["p50"]) == ("35.7", "12.6", "0.9")
+    assert tuple(got[name] for name in names) == (180.05 / 1024, 0.199, 0.82, 64.672)
+    assert (row["ops/sec"], row["mb/sec"], row["W-Amp"], row["usec/op"]) == ("426182", "170.7", "4.1", "2.3")
+    assert (row["W-MB/s"], row["Uptime"], row["p50"]) == ("66.6", "12.6", "0.9")
     assert (row["p75"], row["p99.99"]) == ("1.4", "6600.0")
     # What flushes wrote is part of it, but is printed with one digit more.
-    row = columns(figures(WRITES.replace("0.44 GB write", "0.40 GB write").format(**form)))
+    row = columns(figures(log.replace("0.82 GB write", "0.19 GB write")))
     assert row is not None and row["W-Amp"] == "1.0"
-    assert columns(figures(WRITES.format(**form).partition("** DB Stats **")[0])) is None
+    assert columns(figures(log.partition("** DB Stats **")[0])) is None
 
 
 def test_every_flag_of_a_workload_is_explicit_and_no_argument_is_stray(tmp_path: Path) -> None:

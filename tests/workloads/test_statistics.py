@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from tests.workloads.made_databases import compacted, event
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.engines.rocksdb.statistics import (
     dumps,
@@ -101,25 +100,21 @@ def test_a_log_has_a_dump_a_second_with_what_was_counted_until_then() -> None:
     assert "stall_seconds" not in in_windows(dump.format(4, 4, 1, 0, 100), [(first.at, first.at + 1)])[0]
 
 
-def _event(**fields: object) -> str:
-    return f"2026/11/23-00:28:18.6 28070 EVENT_LOG_v1 {json.dumps(dict(time_micros=5_000_000, **fields))}\n"
-
-
 def test_events_tell_flushes_compactions_and_moves_apart() -> None:
     gib = 2**30
 
     def made(job: int, number: int, keys: int) -> str:
         sizes = dict.fromkeys(("data_size", "index_size", "filter_size", "index_partitions"), 0)
-        return _event(event="table_file_creation", job=job, file_number=number, file_size=gib, cf_name="default",
-                      table_properties={**sizes, "compression": "", "num_entries": keys})  # fmt: skip
+        properties = {**sizes, "compression": "", "num_entries": keys}
+        more = {"file_number": number, "file_size": gib, "cf_name": "default", "table_properties": properties}
+        return event("table_file_creation", job, 5.0, **more)
 
-    log = made(1, 10, 50) + _event(event="flush_finished", job=1)
-    log += made(2, 11, 50) + _event(event="flush_finished", job=2)
-    log += _event(event="trivial_move", job=3, destination_level=7, files=1, total_files_size=gib)
-    log += made(4, 12, 100) + _event(event="compaction_finished", job=4, output_level=7, total_output_size=gib,
-                                     num_output_files=1, compaction_time_micros=1)  # fmt: skip
-    log += _event(event="table_file_deletion", job=5, file_number=10)
-    log += _event(event="table_file_deletion", job=5, file_number=11) + 'x EVENT_LOG_v1 {"event": "tab}\n'
+    log = made(1, 10, 50) + event("flush_finished", 1, 5.0)
+    log += made(2, 11, 50) + event("flush_finished", 2, 5.0)
+    log += event("trivial_move", 3, 5.0, destination_level=7, files=1, total_files_size=gib)
+    log += made(4, 12, 100) + compacted(4, 5.0, 7, gib, compaction_time_micros=1)
+    log += event("table_file_deletion", 5, 5.0, file_number=10)
+    log += event("table_file_deletion", 5, 5.0, file_number=11) + 'x EVENT_LOG_v1 {"event": "tab}\n'
     assert written_by_events(log) == {
         "events.flushed_gb": 2.0, "events.written_gb": 3.0, "events.below_gb": 1.0, "events.moved_gb": 1.0,
         "events.moves": 1.0, "events.flushed_keys": 100.0, "events.live_keys": 100.0, "events.levels": 2.0,

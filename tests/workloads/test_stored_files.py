@@ -9,6 +9,7 @@ import pytest
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.stored_files import StoredFile, StoredFiles
+from tests.e2e.commands import script
 from tests.engines.toy.engine import Toy
 from tests.workloads.log_files import deleted, fragment, new_file, numbers, string
 from tests.workloads.made_databases import by_name, database, told
@@ -188,7 +189,7 @@ NAME = "it's a \\ = db"
 LISTED = f"postgres\0{NAME}\0locked\0"
 RELATIONS = f"base/5/16384\0{NAME}.public.accounts\0base/5/16387\0{NAME}.public.accounts (toast)\0"
 RELATIONS += f"base/5/16390\0{NAME}.public.fast\0global/1262\0pg_catalog.pg_database\0"
-PSQL = """#!/bin/sh
+PSQL = """
 cd "${0%/*}"
 script=$(/bin/cat)
 printf '%s' "$script" >> asked
@@ -201,9 +202,9 @@ esac
 
 
 def test_a_server_says_which_files_are_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in (("listed", LISTED), ("relations", RELATIONS), ("psql", PSQL)):
+    for name, text in (("listed", LISTED), ("relations", RELATIONS)):
         (tmp_path / name).write_text(text)
-    (tmp_path / "psql").chmod(0o755)
+    script(tmp_path / "psql", PSQL)
     monkeypatch.setenv("PATH", str(tmp_path))
     names = ("base/5/16384", "base/5/16384.1", "base/5/16384_vm", "base/5/16387", "base/5/16390_init", "global/1262")
     files = StoredFiles(tuple(StoredFile(name, "relation") for name in (*names, "base/5/99", "PG_VERSION")))
@@ -215,7 +216,7 @@ def test_a_server_says_which_files_are_a_table(tmp_path: Path, monkeypatch: pyte
     ]  # fmt: skip
     assert read.notes == ("database locked: its relations have no names: FATAL: permission denied",)
     assert r"\connect -reuse-previous=on 'dbname=''it\\''s a \\\\ = db'''" in (tmp_path / "asked").read_text()
-    (tmp_path / "psql").write_text("#!/bin/sh\necho 'No such file' >&2; exit 2\n")
+    script(tmp_path / "psql", "echo 'No such file' >&2; exit 2")
     with pytest.raises(MeasurementError, match="psql did not say which databases there are: No such file"):
         titled("postgresql", files, "host=/nowhere")
     monkeypatch.setenv("PATH", "")
