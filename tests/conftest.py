@@ -340,12 +340,12 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A control group of our own, with nothing in it and a counter of CPU."""
+    """A control group of our own, with nothing in it."""
     mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     # Not a group of it that a container's tools have bound elsewhere.
     whole = (words for words in mounts if words[3] == "/" and words[words.index("-") + 1] in ("cgroup2", "cgroup"))
     places = [Path(words[4]) for words in whole]
-    # The root of version 2 has no such counter itself, and all below it have.
+    # One that counts CPU. The root of version 2 has no such counter itself, and all below it have.
     counted = [one for one in places if (one / "cpuacct.usage").exists() or (one / "cgroup.controllers").exists()]
     if not counted:
         pytest.skip("no control group with a counter of CPU")

@@ -96,6 +96,16 @@ def test_a_full_disk_leaves_what_was_there_and_is_named_with_the_command_that_sh
     assert (small_disk / "file").read_bytes() == b"old"
 
 
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("small_disk", ["64k"], indirect=True)
+def test_a_command_on_a_full_disk_ends_with_that_error(small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run.create(small_disk, made())
+    assert main(["report", str(run.directory)]) == 3  # a page of some hundred KB
+    err = capsys.readouterr().err
+    assert "report.html: No space left on device" in err and "Traceback" not in err
+    assert [entry.name for entry in run.directory.iterdir()] == [Files.RECORD]
+
+
 def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="is no regular file"):
