@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
+from ground.results.files import Files
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.record import RunRecord, Window
+from ground.results.run import Run
 from ioflame.analysis.categories import costed, cpu_profiled
 from ioflame.analysis.compare.runs import apart
 from tests.records import profile_facts, window
 from tests.viz.samples import CATEGORIES, stacks
 from viz.flame.stacks import Stack
 from viz.page.report import render_report
-from viz.page.run_view import RunView
+from viz.page.run_view import Observed, RunView
 
 LEAVES = (("k:device", "kernel: devices"), ("filter probe", "bits of filters"), ("engine", "the rest"), ("other", ""))
 FOUND = [
@@ -28,6 +31,10 @@ FOUND = [
 ]  # fmt: skip
 # 30 s of QPS that no two shifts fit, and windows that counted from second 3 on
 RATES = [9000 + 137 * (i * i % 23) for i in range(30)]
+# us per query; another than that of the samples.
+CPU = 20.0
+REPORT = "db_bench.report.csv"
+FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
 
 
 def leaf_of(some: Sequence[Stack]) -> dict[tuple[str, ...], str]:
@@ -69,7 +76,7 @@ def record(**changes: Any) -> RunRecord:
         "database": DatabaseFacts(description="1,000 keys", device="vda"),
         "windows": windows,
         "profile": profile_facts(why=["no hardware counter"], samples=105, weight=1_000_000_000),
-        "metrics": {"qps": 10000.0, "cpuPer": 20.0, "usPer": 8.0, "syPer": 12.0, "readsPerQuery": 0.5, "rx.lat": 100.0},
+        "metrics": {"qps": 10000.0, "cpuPer": CPU, "usPer": 8.0, "syPer": 12.0, "readsPerQuery": 0.5, "rx.lat": 100.0},
         "checks": [
             Check("coverage", Verdict.OK, "92%"),
             Check("observer", Verdict.WARN, "QPS +11.4%", "not quite the same workload"),
@@ -77,6 +84,16 @@ def record(**changes: Any) -> RunRecord:
         ],
     }
     return RunRecord(**{**given, **changes})
+
+
+def saved(parent: Path) -> Run:
+    """It on disk, with its stacks and the client's report."""
+    run = Run.create(parent, record())
+    run.path(Files.FOLDED).write_bytes(FOLDED)
+    run.path(Files.SAMPLE_COUNTS).write_bytes(FOLDED.replace(b"00\n", b"\n"))
+    lines = ["secs_elapsed,interval_qps", *(f"{i + 1},{rate}" for i, rate in enumerate(RATES))]
+    run.path(REPORT).write_text("\n".join(lines) + "\n")
+    return run
 
 
 def series() -> list[Window]:
@@ -91,7 +108,13 @@ def series() -> list[Window]:
     return made
 
 
-def view(some: Sequence[Stack] | None = None, name: str = "run-a", **changes: Any) -> RunView:
+def view(
+    some: Sequence[Stack] | None = None,
+    name: str = "run-a",
+    observed: Observed | None = None,
+    findings: Sequence[Finding] = (),
+    **changes: Any,
+) -> RunView:
     used = stacks() if some is None else list(some)
     leaves = leaf_of(used)
     owners = {stack.frames: stack.category for stack in used}
@@ -105,6 +128,8 @@ def view(some: Sequence[Stack] | None = None, name: str = "run-a", **changes: An
         leaves,
         list(RATES),
         series(),
+        findings=findings,
+        observed=observed or Observed(),
         us_per_query=cpu_profiled(made)[0],
     )
 

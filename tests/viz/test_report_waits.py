@@ -38,9 +38,7 @@ from viz.terminal.table import section_text
 
 
 def full(name: str = "run-a", scale: float = 1.0) -> RunView:
-    found = view(name=name)
-    found.observed = observers.observed(LADDER=observers.ladder(scale))
-    return found
+    return view(name=name, observed=observers.observed(LADDER=observers.ladder(scale)))
 
 
 def known(**results: object) -> Observed:
@@ -166,9 +164,8 @@ def test_queries_of_several_reads_have_parts_that_add_up(stages: bool) -> None:
     given = observers.of_several(observers.ladder())
     if not stages:
         given = replace(given, stages=[], classes=given.classes[1:])
-    found = view()
-    found.observed = observers.observed(LADDER=given)
-    rows = rows_of(render_report([found]), "Parts of a query (several)")
+    page = render_report([view(observed=observers.observed(LADDER=given))])
+    rows = rows_of(page, "Parts of a query (several)")
     named = {row[0]: row for row in rows[1:]}
     assert list(named) == [*map(title_of, PLACES), "total"]
     assert sum(float(named[title_of(name)][1]) for name in PLACES) == float(named["total"][1]) == 300.0
@@ -191,9 +188,8 @@ def test_bins_keep_every_duration_and_a_linear_plot_says_what_lies_beyond() -> N
         least = 0.99 if data["scale"] == "linear" else 1
         assert least * data["n"] - rounded <= sum(data["counts"]) <= data["n"] + rounded
     h = Histogram(1000, 10**8, 1000, 10**7, [(1000, 1024, 998), (9_000_000, 10_000_001, 2)])
-    found = view()
-    found.observed = observers.only(RUN_QUEUE=replace(observers.run_queue(), waits={"woken": h}))
-    assert "the longest 0.5 %, up to 10 ms, lie beyond" in render_report([found])
+    found = observers.only(RUN_QUEUE=replace(observers.run_queue(), waits={"woken": h}))
+    assert "the longest 0.5 %, up to 10 ms, lie beyond" in render_report([view(observed=found)])
 
 
 def test_a_heat_map_has_every_read_of_its_owner() -> None:

@@ -12,7 +12,6 @@ from ground.results.checks import Check, Verdict
 from ground.results.interval import Interval
 from ground.results.ladder import PARTS, STAGES
 from ground.results.metrics import METRICS
-from ground.results.off_cpu import OffCpu, Thread
 from ground.results.record import ObserverCost, Unobserved
 from ioflame.analysis.wall_clock import wall_clock as clock_of
 from tests.records import window
@@ -37,8 +36,7 @@ def first_screen_of(run: RunView) -> str:
 
 
 def test_it_says_first_whether_the_run_can_be_used_then_what_weighs_most() -> None:
-    run = view()
-    run.findings = FOUND
+    run = view(findings=FOUND)
     text = text_of(first_screen_of(run))
     places = [text.index(words) for words in ("Usable", FOUND[0].sentence, FOUND[1].sentence, "queries a second")]
     assert places == sorted(places)
@@ -91,24 +89,19 @@ def test_other_says_what_it_mostly_is_and_writes_are_shown_by_the_view_that_know
 
 def test_latency_is_a_bar_by_stage_and_by_state_without_a_ladder() -> None:
     assert [stage for stages in PARTS.values() for stage in stages] == list(STAGES)
-    run = view()
-    assert "takes:" not in text_of(first_screen_of(run))
-    run.observed = only(LADDER=ladder())
-    text = text_of(first_screen_of(run))
+    assert "takes:" not in text_of(first_screen_of(view()))
+    text = text_of(first_screen_of(view(observed=only(LADDER=ladder()))))
     assert "How long a query that reads once takes: " in text and "storage device and its queue" in text
-    run.observed = only(LADDER=of_several(ladder()))
-    text = text_of(first_screen_of(run))
+    text = text_of(first_screen_of(view(observed=only(LADDER=of_several(ladder())))))
     assert "How long MultiGets of several reads take: 300 us" in text and "on a CPU between two reads" in text
-    run.observed = only(WALL_CLOCK=wall_clock())
-    text = text_of(first_screen_of(run))
+    text = text_of(first_screen_of(view(observed=only(WALL_CLOCK=wall_clock()))))
     assert "What the time of a query goes to: " in text and "on a CPU" in text
 
 
 @pytest.mark.parametrize(("kind", "seen"), [("ladder", "LADDER"), ("offcpu", "WALL_CLOCK")])
 def test_a_bar_of_a_disturbed_window_says_so(kind: str, seen: str) -> None:
     """Its figures are the window's own; findings, four lines above, are worded by undisturbed ones."""
-    run = view()
-    run.observed = only(**{seen: ladder() if seen == "LADDER" else wall_clock()})
+    run = view(observed=only(**{seen: ladder() if seen == "LADDER" else wall_clock()}))
     plain = [one for one in run.record.windows if one.kind == "plain"]
     qps = sum(one.counters.queries or 0.0 for one in plain) / sum(one.seconds for one in plain)
     run.record.metrics["rx.lat"] = 141.8
@@ -223,32 +216,11 @@ def test_it_stays_one_screen_whatever_was_found_and_warned_of() -> None:
 
 
 def test_the_page_lists_findings_with_the_place_that_shows_them() -> None:
-    run = view()
-    assert "What was found" not in render_report([run])
-    run.findings = FOUND
-    page = render_report([run])
+    assert "What was found" not in render_report([view()])
+    page = render_report([view(findings=FOUND)])
     assert 'href="#graph-0">28.1 [27.0, 29.2] of 54.1 us of CPU are &lt;one&gt; function.</a>' in page
     assert 'href="#waits-0">7.5' in page
     assert page.index("What was found") < page.index("Can it be trusted?")
-
-
-@pytest.fixture
-def waiting() -> OffCpu:
-    return off_cpu()
-
-
-def test_threads_that_do_nothing_are_a_line_below_the_table(waiting: OffCpu) -> None:
-    busy = Thread(1, "reader", 0, 10**9, False, False, 4 * 10**8, None, {"io": 6 * 10**8}, 9000, 5)
-    idle = Thread(2, "rocksdb:low", 0, 10**9, False, False, 1000, None, {"condition": 10**9 - 1000}, 1, 0)
-    table = section_text(
-        off_cpu_section(replace(waiting, threads=[busy, *[replace(idle, tid=tid) for tid in range(2, 9)]]))
-    )
-    rows = {line.split()[0]: line.split() for line in table.splitlines() if line.strip()}
-    assert (rows["on-CPU"][2], rows["io"][2], rows["all"][2]) == ("40.00", "60.00", "100.00")
-    assert "condition" not in rows
-    assert "left out: 7 idle threads (next to nothing to do; 7.000 s)" in table
-    # Where none works, they are all there is.
-    assert "left out" not in section_text(off_cpu_section(replace(waiting, threads=[idle])))
 
 
 @pytest.mark.parametrize(
@@ -266,11 +238,11 @@ def test_threads_that_do_nothing_are_a_line_below_the_table(waiting: OffCpu) -> 
     ],
 )
 def test_idle_is_who_has_no_work_never_who_waits_for_a_cpu_a_lock_or_a_disk(
-    waiting: OffCpu, off: dict[str, int], left_out: bool
+    off: dict[str, int], left_out: bool
 ) -> None:
     """Threads that hardly ran and seldom moved."""
     busy = thread(1, "reader", 400, sleep=600)
-    of_two = replace(waiting, threads=[busy, thread(2, "other", 0, **off)])
+    of_two = replace(off_cpu(), threads=[busy, thread(2, "other", 0, **off)])
     clock = clock_of(of_two, [], None, None)
     assert (clock.threads, clock.idle_threads) == ((1, 1) if left_out else (2, 0))
     assert ("left out: 1 idle" in section_text(off_cpu_section(of_two))) is left_out
