@@ -1,9 +1,11 @@
-"""Reads the content of a plot and of a page's tables."""
+"""Reads the content of a plot, of a drawing and of a page's tables."""
 
 from __future__ import annotations
 
 import html
+import json
 import re
+from typing import Any
 from xml.etree import ElementTree
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -23,6 +25,13 @@ def rows_of(page: str, title: str) -> list[list[str]]:
         [html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)]
         for row in rows
     ]
+
+
+def data_of(drawing: str) -> dict[str, Any]:
+    """What the script of a flame graph's file reads."""
+    (found,) = ElementTree.fromstring(drawing).iterfind(f"{_SVG}script[@class='data']")
+    data: dict[str, Any] = json.loads(found.text or "")
+    return data
 
 
 def drawn(plot: str, name: str, kind: str) -> list[ElementTree.Element]:

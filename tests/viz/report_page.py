@@ -1,8 +1,15 @@
-"""What a test asks of an open report page."""
+"""What a test asks of an open page."""
 
 from __future__ import annotations
 
 from playwright.sync_api import Page
+
+
+def assert_fits(page: Page) -> None:
+    """Nothing hangs over the edge of a wide window, nor of a telephone's."""
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def part(page: Page, name: str) -> str:

@@ -16,6 +16,7 @@ from ground.text.titles import title_of
 from ioflame.cli import main
 from tests.viz.compared import COLOURED, SLOWER, view
 from tests.viz.conftest import Opener
+from tests.viz.report_page import assert_fits
 from tests.viz.test_two_profiles import BASE, OTHER, script
 from viz.page.compare import ComparisonView, render_comparison
 
@@ -73,6 +74,7 @@ def test_the_verdict_comes_first_and_every_number_is_in_the_json(chromium_page: 
         name: {"latency": 0, "category": 2}.get(row.kind, 1) for name, row in rows.items()
     }
     assert depths["on CPU"] == depths["run-queue wait"] == depths["unaccounted"] == 1
+    assert_fits(page)
 
 
 def test_what_differs_has_colour_and_nothing_else_and_is_shown_alone(
@@ -133,17 +135,6 @@ def test_a_against_a_has_no_colour_and_says_so(chromium_page: Opener, tmp_path: 
     assert f"could have colour: {smallest:.3f} us per query" in page.locator(".difference-of").inner_text()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_nothing_hangs_over_the_edge_in_either_theme(chromium_page: Opener, slower: ComparisonView, dark: bool) -> None:
-    page = chromium_page.html(render_comparison(slower), dark=dark)
-    for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
-        "rgb(20, 23, 27)" if dark else "rgb(255, 255, 255)"
-    )
-
-
 def test_what_bars_the_verdict_is_said_first_with_scripts_and_without(chromium_page: Opener, tmp_path: Path) -> None:
     barred = view(tmp_path, not_comparable=["another kernel: 6.1, 6.18"], differing={"kernel": ["6.1", "6.18", "6.1"]})
     for scripts in (True, False):
@@ -157,9 +148,9 @@ def test_what_bars_the_verdict_is_said_first_with_scripts_and_without(chromium_p
 # ---- two profiles ----------------------------------------------------------------------------------------------------
 
 
-def drawn(tmp_path: Path, end: str, *, same: bool = False) -> str:
+def drawn(tmp_path: Path, *, same: bool = False) -> str:
     paths = [script(BASE, tmp_path / "a.txt"), script(BASE if same else OTHER, tmp_path / "b.txt")]
-    out = tmp_path / f"x{same}.{end}"
+    out = tmp_path / f"x{same}.svg"
     assert main(["flamegraph", *paths, "-o", str(out)]) == 0
     return out.read_text()
 
@@ -177,7 +168,7 @@ def fill(page: Page, name: str) -> str:
 def test_a_drawing_tells_both_sides_and_has_colour_for_what_is_new_and_vanished(
     chromium_page: Opener, tmp_path: Path, dark: bool
 ) -> None:
-    page = chromium_page(drawn(tmp_path, "svg"), dark=dark)
+    page = chromium_page(drawn(tmp_path), dark=dark)
     grey = fill(page, "main")
     assert fill(page, "lookup") == fill(page, "crc") == grey
     assert fill(page, "verify") == "rgb(230, 110, 30)" and fill(page, "log") == "rgb(70, 140, 225)"
@@ -199,16 +190,5 @@ def test_a_drawing_tells_both_sides_and_has_colour_for_what_is_new_and_vanished(
     page.locator(".legend button").nth(1).click()
     assert "pale" in (frame(page, "lookup").get_attribute("class") or "")
     assert "pale" not in (frame(page, "verify").get_attribute("class") or "")
-    page = chromium_page(drawn(tmp_path, "svg", same=True), dark=dark)
+    page = chromium_page(drawn(tmp_path, same=True), dark=dark)
     assert {fill(page, name) for name in ("main", "get", "lookup", "block", "crc", "log")} == {grey}
-
-
-def test_a_page_has_the_graph_of_a_comparison(chromium_page: Opener, tmp_path: Path) -> None:
-    page = chromium_page.html(drawn(tmp_path, "html"))
-    assert page.evaluate(COLOURED) > 0
-    words = page.locator("main").inner_text()
-    assert "Base: a.txt (10,000 samples)" in words and "chance in sampling alone" in words
-    page.locator(".explained button", has_text="log").click()
-    assert page.locator(".difference [data-part=status]").inner_text().startswith("log: a.txt 10.000 % of all, n 1,000")
-    page = chromium_page.html(drawn(tmp_path, "html", same=True))
-    assert page.evaluate(COLOURED) == 0 and "No frame differs" in page.locator("main").inner_text()

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page
 
 from ground.text.titles import title_of
 from tests.viz.conftest import Opener
-from tests.viz.samples import CATEGORIES, US_PER_QUERY, VERSION_GET, matched, options, percent, stacks, total
+from tests.viz.samples import CATEGORIES, US_PER_QUERY, VERSION_GET, options, percent, stacks, total
 from viz.flame.stacks import Stack
 from viz.svg.flame_graph import FlamegraphOptions, flamegraph
 
@@ -110,22 +110,6 @@ def test_a_click_zooms_and_every_way_leads_back(page: Page) -> None:
         back()
         page.wait_for_function("document.querySelector('.reset').disabled", polling=20)
         assert (drawn(page), zoomed(page)) == (before, "")
-
-
-def test_matched_is_computed_from_the_data_zoomed_or_not(page: Page) -> None:
-    some = stacks()
-    for pattern in ("bloom", "Bloom0.*", r"_\[k\]$", "xxh3|maymatch", "thread|pread"):
-        of_all = percent(matched(some, pattern), WHOLE)
-        cost = US_PER_QUERY * matched(some, pattern) / WHOLE
-        page.locator("input").fill("")
-        assert search(page, pattern) == f"matched {of_all} of all, {cost:.3f} us per query"
-        frame(page, "rocksdb::Version::Get").click()  # the figures follow the zoom
-        inside = matched(some, pattern, VERSION_GET)
-        cost = US_PER_QUERY * inside / WHOLE
-        both = f"{percent(inside, GET)} of view, {percent(inside, WHOLE)} of all"
-        assert found(page) == f"matched {both}, {cost:.3f} us per query; {of_all} in the whole profile"
-        page.locator(".reset").click()
-        assert found(page).startswith(f"matched {of_all} of all, ")
 
 
 def test_matches_are_marked_and_a_bad_pattern_is_a_message(page: Page) -> None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-import random
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from ground.errors import MeasurementError
 from ground.results.files import Files
-from ground.results.run import Run
 from ground.text.titles import title_of
 from ioflame.cli import main
 from tests.places import RECORDINGS
-from tests.viz.runs import record
+from tests.viz.markup import data_of, drawn, titles
+from tests.viz.runs import saved
 from tests.viz.samples import CATEGORIES, options, percent, stacks, total
 from viz.flame.stacks import Stack, read_folded
-from viz.flame.tree import FrameTree
 from viz.svg.flame_graph import FlamegraphOptions, flamegraph, write_flamegraph
 
 FOLDED = b"app;main;a::f 30\napp;main;a::f;memcpy 50\napp;main;g 20\n"
@@ -72,14 +67,13 @@ def test_the_unit_is_that_of_the_run_and_of_anybodys_stacks_not_guessed(
 
 
 def test_stacks_of_a_run_have_the_colours_of_its_report(tmp_path: Path) -> None:
-    run = Run.create(tmp_path, record())
-    run.path(Files.FOLDED).write_bytes(b"db_bench;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;x 400\n")
-    drawn = []
+    run = saved(tmp_path)
+    seen = []
     for number, rules in enumerate([[], ["--rules", "rocksdb"]]):
         out = tmp_path / f"{number}.svg"
         assert main(["flamegraph", str(run.path(Files.FOLDED)), "-o", str(out), *rules]) == 0
-        drawn.append(out.read_text())
-    assert drawn[0] == drawn[1] and "read syscall" in drawn[0]
+        seen.append(out.read_text())
+    assert seen[0] == seen[1] and "read syscall" in seen[0]
 
 
 @pytest.mark.parametrize(
@@ -139,68 +133,28 @@ def test_a_pipe_in_and_out() -> None:
     ElementTree.fromstring(done.stdout)
 
 
-def test_rules_give_the_published_shares(tmp_path: Path) -> None:
-    out = tmp_path / "x.svg"
+def test_rules_give_the_published_shares_and_an_engine_is_recognised_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = RECORDINGS / "readrandom-1u-profile13.folded"
-    assert main(["flamegraph", str(given), "-o", str(out), "--unit", "cycles", "--rules", "rocksdb"]) == 0
-    shown = {name: float(share) for name, share in re.findall(r">([\w :+]+) (\d+\.\d\d) %</text>", out.read_text())}
+    seen = []
+    for name, words in (("own", ["--rules", "rocksdb"]), ("seen", [])):
+        out = tmp_path / f"{name}.svg"
+        assert main(["flamegraph", str(given), "-o", str(out), *words]) == 0
+        seen.append(out.read_text())
+    assert "coloured by the rules of rocksdb" in capsys.readouterr().out and seen[0] == seen[1]
+    shown = {name: float(share) for name, share in re.findall(r">([\w :+]+) (\d+\.\d\d) %</text>", seen[0])}
     for name, published in (("libc+k", 37.30), ("checksm", 3.76), ("bloom", 18.35), ("BSI", 2.28), ("File", 3.74)):
         assert shown[title_of(name)] == pytest.approx(published, abs=0.011)
 
 
-def test_a_recording_of_an_engine_is_recognised_without_rules(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = RECORDINGS / "readrandom-1u-profile13.folded"
-    for name, words in (("own", ["--rules", "rocksdb"]), ("seen", [])):
-        assert main(["flamegraph", str(given), "-o", str(tmp_path / f"{name}.svg"), *words]) == 0
-    assert "coloured by the rules of rocksdb" in capsys.readouterr().out
-    assert (tmp_path / "own.svg").read_text() == (tmp_path / "seen.svg").read_text()
-
-
-def test_files_for_other_viewers_hold_the_whole_weight(file: Path) -> None:
-    """What else is in them: test_page_parts.py."""
-    told = {}
-    for kind in ("speedscope", "firefox"):
-        out = file.with_name(f"x.{kind}.json")
-        assert main(["flamegraph", str(file), "-o", str(out), "--unit", "ns"]) == 0
-        told[kind] = json.loads(out.read_text())
-    (profile,), names = told["speedscope"]["profiles"], [one["name"] for one in told["speedscope"]["shared"]["frames"]]
-    stacks = {";".join(names[i] for i in s): w for s, w in zip(profile["samples"], profile["weights"], strict=True)}
-    assert stacks == {"app;main;a::f": 30, "app;main;a::f;memcpy": 50, "app;main;g": 20}
-    assert profile["endValue"] == 100 and profile["unit"] == "nanoseconds"
-    assert sum(told["firefox"]["threads"][0]["samples"]["weight"]) == pytest.approx(100 / 1e6)
-
-
 # ---- the drawing -----------------------------------------------------------------------------------------------------
 GOLDEN = Path(__file__).parent / "golden"
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def parse(text: str) -> ElementTree.Element:
-    return ElementTree.fromstring(text.encode())  # expat: refuses what is not XML
-
-
-def embedded(text: str) -> dict[str, Any]:
-    found = parse(text).find(f"{SVG}script[@class='data']")
-    assert found is not None and found.text is not None
-    data: dict[str, Any] = json.loads(found.text)
-    return data
-
-
-def titles(text: str) -> list[str]:
-    return [frame.findtext(f"{SVG}title", "") for frame in parse(text).iterfind(f".//{SVG}g[@class='f']")]
-
-
-def test_the_embedded_data_are_the_columns_of_the_tree() -> None:
-    tree, data = FrameTree(stacks(), [name for name, _ in CATEGORIES]), embedded(flamegraph(stacks(), options()))
-    assert [data["names"][at] for at in data["name"]] == tree.name
-    assert (data["depth"], data["weight"], data["category"]) == (tree.depth, tree.weight, tree.category)
 
 
 def test_a_narrow_frame_is_not_drawn_but_counted() -> None:
     text = flamegraph(stacks(), options())
-    data = embedded(text)
+    data = data_of(text)
     narrow = [s for s in stacks() if s.frames[-1].startswith("Bloom0")]
     assert not any(title.startswith("Bloom0") for title in titles(text))
     assert {s.frames[-1] for s in narrow} <= set(data["names"])
@@ -209,12 +163,12 @@ def test_a_narrow_frame_is_not_drawn_but_counted() -> None:
     assert f"Those narrower than 0.5 px are not: they hold {share} of the weight" in text
     assert "All 19 frames" not in text
     everything = flamegraph(stacks(), options(min_width_px=0))
-    assert len(titles(everything)) == len(data["depth"])
+    assert len(drawn(everything, "g", "f")) == len(data["depth"])
     assert f"All {len(data['depth'])} frames are drawn." in everything
 
 
 def test_the_legend_adds_up_to_100_and_keeps_a_category_without_a_stack() -> None:
-    data = embedded(flamegraph(stacks(), options()))
+    data = data_of(flamegraph(stacks(), options()))
     assert [tuple(category[:2]) for category in data["categories"]] == [
         (title_of(name), label) for name, label in CATEGORIES
     ]
@@ -226,38 +180,19 @@ def test_the_legend_adds_up_to_100_and_keeps_a_category_without_a_stack() -> Non
 
 
 def test_a_category_nobody_announced_is_added_and_plain_text_is_other() -> None:
-    data = embedded(flamegraph([Stack(("c", "f"), 1, 1, "new", 1)], options()))
+    data = data_of(flamegraph([Stack(("c", "f"), 1, 1, "new", 1)], options()))
     assert ["new", "", "100.00"] in data["categories"]
-    data = embedded(flamegraph(read_folded([b"c;f 1", b"c;g 2"]), FlamegraphOptions("plain", unit="cycles")))
+    data = data_of(flamegraph(read_folded([b"c;f 1", b"c;g 2"]), FlamegraphOptions("plain", unit="cycles")))
     assert data["categories"] == [["other", "", "100.00"]]
     assert (data["samples"], data["weight"]) == (None, [3, 3, 1, 2])
     # Weights beyond 2^53 go as text.
     big = 2**60 + 1
-    data = embedded(flamegraph([Stack(("c", "f"), big), Stack(("c", "g"), 2)], FlamegraphOptions("big")))
+    data = data_of(flamegraph([Stack(("c", "f"), big), Stack(("c", "g"), 2)], FlamegraphOptions("big")))
     assert data["weight"] == [str(big + 2), str(big + 2), str(big), "2"]
-    assert all(isinstance(w, int) for w in embedded(flamegraph([Stack(("c",), 2**53 - 1)], options()))["weight"])
+    assert all(isinstance(w, int) for w in data_of(flamegraph([Stack(("c",), 2**53 - 1)], options()))["weight"])
 
 
-def test_the_same_stacks_give_the_same_bytes_in_any_order() -> None:
-    shuffled = stacks()
-    random.Random(3).shuffle(shuffled)
-    assert flamegraph(shuffled, options()) == flamegraph(stacks(), options())
-
-
-def test_long_texts_are_wrapped_inside_the_drawing() -> None:
-    root = parse(flamegraph(stacks(), options(title="t" * 500, subtitle="word " * 200, warnings=["w" * 900])))
-    bottom = 0.0
-    for element in root.iterfind(f"{SVG}g[@class='static']/{SVG}text"):
-        assert len(element.text or "") < 180
-        bottom = max(bottom, float(element.get("y", "")))
-    top = min(float(rect.get("y", "")) for rect in root.iterfind(f".//{SVG}g[@class='f']/{SVG}rect"))
-    assert bottom < top
-
-
-def test_what_cannot_be_drawn_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match="nothing to draw"):
-        write_flamegraph([], options(), tmp_path / "graph.svg")
-    assert list(tmp_path.iterdir()) == []
+def test_a_cost_that_is_no_number_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         flamegraph(stacks(), options(us_per_query=float("nan")))
 

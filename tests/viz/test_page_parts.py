@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from markupsafe import Markup
@@ -31,18 +30,16 @@ from tests.viz import observers
 from tests.viz.experiments import RUN, VIEW
 from tests.viz.markup import drawn, rows_of, text_of, titles
 from tests.viz.runs import record, view
-from tests.viz.samples import CATEGORIES, stacks
-from tests.viz.unpacked import unpack
+from tests.viz.samples import CATEGORIES
 from viz.assets import asset
 from viz.export.firefox import firefox_profile
-from viz.export.speedscope import by_thread, named_frames, speedscope
+from viz.export.speedscope import speedscope
 from viz.figures import CannotBeError
 from viz.flame.stacks import Stack
 from viz.page.categories import further, leaf, matrix, operations, owner
 from viz.page.comparison import comparison
-from viz.page.document import page, write_page
+from viz.page.document import page
 from viz.page.experiment import render_experiment
-from viz.page.flame_graphs import flame_data, weighs
 from viz.page.frames import frames_compared
 from viz.page.io_latency import io_panel
 from viz.page.latency_plots import heat_map_figure, histograms
@@ -82,13 +79,10 @@ def test_a_part_whose_figures_cannot_be_says_so_and_a_fault_of_ours_is_not_hidde
         part(lambda: Markup(dict[str, str]()["fault"]))
 
 
-def test_a_page_has_the_scripts_that_it_asks_for_and_is_written_whole(tmp_path: Path) -> None:
+def test_a_page_has_the_scripts_that_it_asks_for() -> None:
     plain, more = page(HOSTILE, Markup("<p>content</p>")), page("t", Markup(""), ["history.js"])
     assert "<title>&lt;b onclick" in plain and "<p>content</p>" in plain
     assert asset("history.js") in more and asset("history.js") not in plain
-    assert asset("dom.js", "page.js") == asset("dom.js") + asset("page.js")
-    write_page(plain, tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text(encoding="utf-8") == plain
 
 
 # ---- categories ------------------------------------------------------------------------------------------------------
@@ -102,9 +96,15 @@ def test_the_owner_view_has_a_share_and_a_cost_for_each_category() -> None:
     run = view()
     assert run.owner is not None
     row = run.owner.rows[0]
-    cells = cells_of(owner(run, HUES), title_of(row.name))
+    made = owner(run, HUES)
+    cells = cells_of(made, title_of(row.name))
     (cost,) = (cell for cell in cells if cell == f"{row.weight / run.owner.total_weight * 20.0:.3f}")
     assert cost and percentages([one.weight for one in run.owner.rows])[0] in cells[2] and cells[1] == row.name
+    # Bars are as long as the shares; what is in no category is the last.
+    *named, other = [one.share for one in run.owner.rows]
+    shares = [*sorted(filter(None, named), reverse=True), other]
+    bars = [float(width) for width in re.findall(r'<svg class="share-bar".*?width="([\d.]+)"', made)]
+    assert bars == pytest.approx([bars[0] * share / shares[0] for share in shares], abs=0.1)
     bare = replace(run.owner, rows=[replace(one, us_per_query=None, us_per_read=None) for one in run.owner.rows])
     assert "Costs are not shown" in owner(replace(run, owner=bare), HUES)
     assert "no categories" in owner(replace(run, owner=None), HUES)
@@ -135,7 +135,7 @@ def test_the_leaf_view_is_the_heaviest_first_and_names_what_has_no_weight() -> N
 
 def test_further_views_and_operations_are_folded_up() -> None:
     run = view()
-    assert run.owner is not None and run.leaf is not None
+    assert run.leaf is not None
     assert "CPU by mine" in text_of(further(replace(run, further={"mine": run.leaf}))) and further(run) == ""
     kinds = [
         Operation("get", "Get", 50.0, 9, 1.0, None, 4000.0, 2.0, run.owner),
@@ -215,6 +215,7 @@ def test_what_ran_is_told_with_its_figures_and_their_intervals() -> None:
     run = view(intervals={"qps": Interval(10_000, 9_900, 10_100, 9)})
     told = text_of(what_ran(run))
     assert "assertions on: slower than a release build" in told and "readrandom, 1 thread" in told
+    assert "cpu-clock, weights in ns" in told and "vda" in told and "no hardware counter" in told
     assert "qps10,000 [9,900, 10,100]" in told and "recorded system-wide" not in told
     assert "system-wide, folded for the process" in told
     assert "[" not in text_of(what_ran(view()))
@@ -222,13 +223,15 @@ def test_what_ran_is_told_with_its_figures_and_their_intervals() -> None:
 
 def test_the_verdict_is_the_gravest_check_with_the_names_of_those_that_failed() -> None:
     told = text_of(verdict(view(), "trust-0"))
-    assert "Usable; read the warnings first" in told and "1 warning" in told and "observer" in told
+    assert "Usable; read the warnings first. 1 warning (observer), 1 note, 1 ok." in told
     failed = [Check("a", Verdict.FAILED, "1"), Check("b", Verdict.FAILED, "2"), Check("c", Verdict.OK, "3")]
     assert "Do not use this run" in text_of(verdict(view(checks=failed), "trust-0"))
     missing = verdict(view(missing=["the perf window"], checks=[]), "trust-0")
     assert "the perf window" in missing and "Every check passed" not in missing
     told = text_of(trust(view()))
     assert told.index("observer") < told.index("samples") < told.index("coverage")
+    # Never by colour alone.
+    assert all(sign in told for sign in "\u25b2\u25cb\u2713") and "not quite the same workload" in told
     assert "carries no checks" in trust(view(checks=[]))
 
 
@@ -310,14 +313,6 @@ def test_functions_are_listed_where_they_differ_and_matches_say_by_what() -> Non
     assert "<b onclick" not in told
 
 
-# ---- flame graphs ----------------------------------------------------------------------------------------------------
-def test_what_scripts_read_of_a_graph_are_its_stacks() -> None:
-    data = flame_data(stacks(), HOSTILE, "ns", 19.246, CATEGORIES)
-    assert sum(stack.weight for stack, _ in unpack(data["profile"])) == sum(stack.weight for stack in stacks())
-    assert (data["unit"], data["usPerQuery"], len(data["hues"])) == ("ns", 19.246, len(CATEGORIES))
-    assert not weighs([Stack(("a",), 0)]) and weighs([Stack(("a",), 1)])
-
-
 # ---- files for other tools -------------------------------------------------------------------------------------------
 def threaded() -> list[Stack]:
     one = Stack(("c", "main", "f_[k]"), 5_000_000, 1, "bloom", 1, ("", "/bin/db", "[kernel.kallsyms]"), "c/41")
@@ -334,7 +329,6 @@ def test_speedscope_gets_a_profile_a_thread_with_every_weight() -> None:
         {"name": "c"}, {"name": "main", "file": "/bin/db"}, {"name": "f_[k]", "file": "[kernel.kallsyms]"},
     ]  # fmt: skip
     assert json.loads(speedscope(threaded(), "ours", "cycles"))["profiles"][0]["unit"] == "none"
-    assert list(by_thread(threaded())) == ["c/41", "c/42", "d"] and named_frames(threaded()[2])[1] == ("main", "")
 
 
 def test_the_firefox_profiler_gets_threads_libraries_and_categories() -> None:
@@ -362,27 +356,23 @@ def test_the_firefox_profiler_gets_threads_libraries_and_categories() -> None:
 def test_the_page_of_an_experiment_has_every_value_and_leads_to_its_runs() -> None:
     told = render_experiment(VIEW)
     assert "streams: not as expected: two streams: 5 to 6; 1 not judged" in text_of(told)
-    rows = rows_of(told, "Every cell")
-    assert rows[1] == ["asc.1", "1.00", "inf", "1", "-"] and rows[2] == ["asc.2, old", "4.00", "-", "5", "4.200"]
-    assert rows[3][1] == "3.50..4.50" and f'href="{RUN.replace(" ", "%20").replace(",", "%2C")}/report.html"' in told
+    assert rows_of(told, "Every cell")[2] == ["asc.2, old", "4.00", "-", "5", "4.200"]
+    assert f'href="{RUN.replace(" ", "%20").replace(",", "%2C")}/report.html"' in told
     assert rows_of(told, "What differs between them")[1:] == [["version", "7.8", "9.0"]]
     sections = {
         found[1]: found[0] for found in re.finditer(r'<section aria-labelledby="(\w+)">.*?</section>', told, re.S)
     }
-    # A bar a cell, as long as its value; a whisker and a published mark where there is one.
+    # A bar a cell; a whisker and a published mark where there is one.
     (charts,) = re.findall(r"<svg.*?</svg>", sections["charts"], re.S)
-    widths = [float(bar.get("width") or 0) for bar in drawn(charts, "rect", "segment")]
-    assert widths == pytest.approx([widths[0], 4 * widths[0]], rel=0.01)
+    assert len(drawn(charts, "rect", "segment")) == 2
     assert len(drawn(charts, "path", "whisker")) == len(drawn(charts, "path", "over")) == 1
     # A line a test with the band of its interval; a version that a test was not run with is a gap. Of what was
     # published the tests that were measured: one mark, and the scale is not that of others.
     (ratios,) = re.findall(r"<svg.*?</svg>", sections["relative"], re.S)
     assert len(drawn(ratios, "path", "band")) == 2 and len(drawn(ratios, "circle", "segment")) == 5
     assert [one for one in titles(ratios) if "published" in one] == ["readww, 8.0: 1.30 published"]
-    # A bar a build, one part above the other, and a part has one colour in all pictures.
-    first, last = re.findall(r"<svg class=\"plot.*?</svg>", sections["stacked"], re.S)
-    heights = [float(bar.get("height") or 0) for bar in drawn(first, "rect", "segment")]
-    assert heights == pytest.approx([heights[0], heights[0] / 2, 2 * heights[0]], rel=0.01)
+    # A part has one colour in all pictures.
+    _, last = re.findall(r"<svg class=\"plot.*?</svg>", sections["stacked"], re.S)
     assert [bar.get("class", "").split()[-1] for bar in drawn(last, "rect", "segment")] == ["h5"]  # bloom's
     same = replace(VIEW, builds={"a": {"lto": "no"}, "b": {"lto": "no"}}, failed=["it failed"], judged=VIEW.judged[:1])
     assert "The same build under several names" in render_experiment(same)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,6 +21,7 @@ from ioflame.present.two_profiles import compare_two
 from tests.folding.recordings import record
 from tests.programs import FRAMES, compiled
 from tests.viz.compared import sample_lines
+from tests.viz.markup import data_of
 from tests.viz.test_report_command import profiled
 from viz.flame.difference import PER_QUERY, SHARE, DifferenceTree, rows_of
 from viz.svg.difference import difference_graph
@@ -61,13 +60,6 @@ def coloured(paths: list[str], **more: Any) -> dict[str, str]:
     tree = DifferenceTree(found.found, found.unit)
     places = zip(tree.name, tree.category, strict=True)
     return {name: tree.categories[place] for name, place in places if place}
-
-
-def data_of(svg: str) -> dict[str, Any]:
-    text = re.search(r'class="data">(.*?)</script>', svg, re.DOTALL)
-    assert text is not None
-    found: dict[str, Any] = json.loads(text[1])
-    return found
 
 
 def test_colour_is_where_a_frame_differs_and_nowhere_else(
@@ -154,7 +146,7 @@ def test_two_runs_are_compared_by_what_a_query_costs_there(tmp_path: Path, capsy
     assert main(["flamegraph", *(str(run.directory) for run in runs), "-o", str(out)]) == EXIT_OK
     assert "us per query" in capsys.readouterr().out
     page = out.read_text()
-    assert '"unit":"us per query"' in page and "new: " in page
+    assert '"unit":"us per query"' in page and "new: " in page and "Base: " in page
     # Of another database and cache: as a report says it, values and all.
     for run, num, cache in zip(runs, ("1000", "2000"), ("8", "16"), strict=True):
         run.record.options |= {"--num": num, "--cache_size": cache, "--db": num, "scale": num}
