@@ -17,7 +17,7 @@ from ground.results.cells import Baseline, CellOutcome, CellsRecord, CellsRun, J
 from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
-from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Unobserved, Window
+from ground.results.record import Unobserved, Window
 from ground.results.run import Run
 from ground.text.progress import Reporter
 from ground.text.titles import title_of
@@ -27,11 +27,9 @@ from ioflame.analysis.cells import PROOFS
 from ioflame.commands import experiment as command
 from ioflame.present.experiment_page import cells_text, cells_view
 from ioflame.stages.cells import seconds_of_cells
-from tests.records import window
-from tests.viz.markup import text_of
+from tests.records import profile_facts, run_record, window
 from tests.viz.runs import record
 from viz.experiment_view import ExperimentView
-from viz.page.experiment import render_experiment
 from workloads.cells import Cells
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import read_cells
@@ -72,12 +70,13 @@ def shares(*weights: int) -> Categories:
 
 
 def measured(qps: int, cpu_us: float, weights: Sequence[int] = (40, 20, 40), reads: float = 1.0) -> MeasuredRun:
-    record = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
-    record.profile = ProfileFacts("cpu-clock", "ns", 999, "system", "fp", [], samples=1000, weight=10, coverage=0.9)
-    record.checks = [Check("LSM tree", Verdict.OK, "L7")]
-    record.database = DatabaseFacts(levels="L7 2 files", description="10 keys; L7")
+    made = run_record(
+        profile=profile_facts(samples=1000, weight=10, coverage=0.9),
+        checks=[Check("LSM tree", Verdict.OK, "L7")],
+        database=DatabaseFacts(levels="L7 2 files", description="10 keys; L7"),
+    )
     view = shares(*weights)
-    return MeasuredRun(record, {"owner": view, "leaf": replace(view, view="leaf")}, seconds(qps, cpu_us, reads))
+    return MeasuredRun(made, {"owner": view, "leaf": replace(view, view="leaf")}, seconds(qps, cpu_us, reads))
 
 
 def cell(*runs: MeasuredRun, fio_iops: Sequence[float] = ()) -> CellRuns:
@@ -245,7 +244,7 @@ def test_reads_of_others_are_named_beside_the_figures_they_spoil(tmp_path: Path)
     assert list(table(view, "What is not ok")) == ["1 warn: others' reads: 24.9%; IOPS and reqsz count them too"]
 
 
-def test_every_check_of_every_run_is_told_beside_its_tree_and_the_page_is_that_of_experiments(tmp_path: Path) -> None:
+def test_every_check_of_every_run_is_told_beside_its_tree(tmp_path: Path) -> None:
     bad = measured(8000, 20.0)
     bad.record.checks = [Check("LSM tree", Verdict.FAILED, "L7", "two levels"), Check("drift", Verdict.OK, "1 %")]
     last = cell(measured(8000, 20.0, (10, 50, 40)), fio_iops=STEADY)
@@ -254,13 +253,10 @@ def test_every_check_of_every_run_is_told_beside_its_tree_and_the_page_is_that_o
     proofs = next(one for one in view.breakdowns if one.title.startswith("Proofs"))
     assert proofs.legend.startswith("1: readrandom, 1 user, run 1: L7 2 files; 2: readrandom3")
     assert list(table(view, "What is not ok")) == ["1 failed: LSM tree: L7; two levels"]
-    page = render_experiment(view)
-    assert "io-efficiency: not as expected: 1 user: the share of bloom falls" in text_of(page)
-    # iops, cpu/query, io.eff, cpu.inc, and the two shares that are judged; with an interval each.
-    charts = page[page.index('aria-labelledby="charts"') : page.index("</section>", page.index('labelledby="charts"'))]
-    assert charts.count("<svg") == 6 and charts.count("whisker") == 12
-    for title in ("fio, random reads", "Differences between cells", "Categories, owner view, 1 user"):
-        assert title in page
+    # The two shares are judged.
+    assert set(view.charted) == {"iops", "cpu/query", "io.eff", "cpu.inc", "bloom %", "libc+k %"}
+    values = [row[name] for row in view.values.values() for name in view.charted]
+    assert all(value is not None and value.low is not None for value in values)
 
 
 def test_what_did_not_watch_a_cell_is_the_first_line_and_fails(

@@ -1,25 +1,19 @@
-"""Background jobs, whose requests are, and sweeps, as text and as pages: the figures are those of the results."""
+"""Background jobs, whose requests are, and sweeps: the figures are those of the results."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
-
-from ground.errors import UsageError
 from ground.results.job_costs import JobDevice
 from ground.results.jobs import Jobs, RunJobs
-from ground.results.sweep import Offered, SweepRecord, SweepRun
+from ground.results.sweep import Offered, SweepRecord
 from ioflame.analysis.jobs import job_costs
 from ioflame.present.sweep import shown_sweep
 from tests.background_jobs import UNIX, recorded, samples, windows
-from tests.viz.markup import rows_of
 from tests.viz.observers import attributed, attribution
 from tests.viz.runs import RATES
 from viz.page.jobs import job_lanes, tree_panels
-from viz.page.rendering import section_markup
 from viz.page.sweep import render_sweep_page
 from viz.page.timeline import timeline
 from viz.svg.job_lanes import lanes_height
@@ -32,7 +26,8 @@ from viz.terminal.table import section_text
 
 # ---- background jobs -------------------------------------------------------------------------------------------------
 def test_sentences_and_tables_have_the_figures() -> None:
-    text = section_text(jobs_section(job_costs(recorded(), windows(), "write", samples(), ["a note"])))
+    costs = job_costs(recorded(), windows(), "write", samples(), ["a note"])
+    text = section_text(jobs_section(costs))
     for words in (
         "Compaction used 0.10 CPUs, and costs 250.00 us of each write (1 job in 10.0 s, by the engine's log)",
         "The fixed part of a flush is 500 us of CPU [500, 500], and 1,000 us per MiB written (n 12)",
@@ -50,7 +45,6 @@ def test_sentences_and_tables_have_the_figures() -> None:
     assert [lines[name] for name in ("merge", "all", "by the log", "jobs", "samples")] == [
         ["1,923"], ["3,846"], ["1,077"], ["8"], ["200"],
     ]  # fmt: skip
-    costs = job_costs(recorded(), windows(), "write", samples(), [])
     stated = replace(recorded().found, held_back=[(UNIX + 2, 9.0), (UNIX + 4, 9.5), (UNIX + 5, 0.0), (UNIX + 8, 0.25)])
     told = section_text(jobs_section(job_costs(replace(recorded(), found=stated), windows(), "write", None, [])))
     assert "Writers were held back 0.750 of 5.0 s, by the engine's own count" in told and "held back" not in text
@@ -59,14 +53,11 @@ def test_sentences_and_tables_have_the_figures() -> None:
     )
     table = section_text(jobs_section(replace(costs, device=[device])))
     assert re.search(r"flush to L0 +4\.0 +2 +- +- +5\.0 +2\.00 +3 +0\.5\n?$", table)
-    assert "2.00" in str(section_markup(jobs_section(replace(costs, device=[device]))))
-    line = jobs_line(job_costs(recorded(), windows(), "write", samples(), []))
+    line = jobs_line(costs)
     assert line.startswith(
         "In the background: compaction used 0.10 CPUs (250.00 us of each write); flush used 0.01 CPUs"
     )
     assert line.endswith("writes slowed down for 0.00 s: level-0 files")
-    page = str(section_markup(jobs_section(job_costs(recorded(), windows(), "write", samples(), []))))
-    assert "250.00 us of each write" in page and "1,923" in page
 
 
 def test_bars_are_where_the_jobs_were() -> None:
@@ -133,24 +124,15 @@ def test_the_text_has_shares_of_the_operation() -> None:
     assert ["L2", "400", "(85.1", "%)", "30", "(6.4", "%)", "430"] in lines
     assert ["get", "440", "93.6", "3.4", "MiB", "50.0"] in lines
     assert "Why requests were sent: read" in text and "By 59 stacks" in text
+    assert "477 of 477 reads, 30 of 30 writes, 4 of 4 flushes, as /proc/diskstats counts them." in text
     assert any(line[:1] == ["000012.sst"] and "moved" in line for line in lines)
+    assert "No request of vda ended" in section_text(attribution_section(replace(attribution(), rows=[])))
     # Levels and parts are a table of the reads.
     assert level_matrix(attribution()) == (["data", "index"], [("L1", [40, 0]), ("L2", [400, 30])])
     assert [(one.label, one.requests) for one in reason_sums(attribution(), "read")] == [
         ("get", 440),
         ("compaction", 30),
     ]
-
-
-def test_the_page_has_the_same() -> None:
-    page = section_markup(attribution_section(attribution()))
-    assert "477 of 477 reads, 30 of 30 writes, 4 of 4 flushes, as /proc/diskstats counts them." in page
-    assert rows_of(page, "Reads by level, and by what is read")[1:] == [
-        ["L1", "40 (8.5 %)", "0 (0.0 %)", "40"], ["L2", "400 (85.1 %)", "30 (6.4 %)", "430"],
-    ]  # fmt: skip
-    assert ["sst, L2, data", "400", "83.9", "3.1 MiB", "50.0"] in rows_of(page, "Requests by what they are for: read")
-    assert "Why requests were sent: read" in page and "moved from L1" in page
-    assert "No request of vda ended" in section_markup(attribution_section(replace(attribution(), rows=[])))
 
 
 # ---- sweeps ----------------------------------------------------------------------------------------------------------
@@ -196,10 +178,3 @@ def test_the_page_has_the_plot_the_table_and_the_command() -> None:
     view = SweepView(record(RUNS), "words", {})
     rows = view.table.cells("page")
     assert len({len(row) for row in rows}) == 1 and len(rows) == len(RUNS) + 2
-
-
-def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    SweepRun(tmp_path, record(RUNS)).save()
-    assert SweepRun.open(tmp_path).record == record(RUNS)
-    with pytest.raises(UsageError, match=r"sweep.json cannot be read"):
-        SweepRun.open(tmp_path / "none")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from hypothesis import example, given
@@ -205,15 +204,3 @@ def test_intervals_stand_beside_the_shares() -> None:
     assert re.search(r"^  a +50\.00 +[\d.]+ +1\.000 +3 ", text, re.M)
     assert re.search(r"^  b +50\.00 +[\d.]+ +- +4 ", text, re.M)
     assert re.search(r"^  all +100\.00 +- +- +7$", text, re.M)
-
-
-@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=12), st.integers(20, 160))
-def test_printed_shares_add_up_to_exactly_100(weights: list[int], width: int) -> None:
-    text = owner_text(shared(*(row(f"row{i}", "", w, n=w) for i, w in enumerate(weights))), "cycles", width)
-    shares = re.findall(r"^  row\d+ +(\d+\.\d\d)\b", text, re.M)[: len(weights)]
-    assert len(shares) == len(weights) and sum(map(Decimal, shares)) == 100
-
-
-def test_a_name_cannot_steer_the_terminal() -> None:
-    text = owner_text(shared(row("\x1b[31mred", "a\nb\x07", 1)))
-    assert "\x1b" not in text and "\x07" not in text and "a\ufffdb\ufffd" in text

@@ -21,7 +21,7 @@ from ground.results.differences import (
     RelativeTable,
     Variances,
 )  # fmt: skip
-from ground.results.fleet import Away, FleetChange, FleetPart, Watch
+from ground.results.fleet import FleetChange, FleetPart, Watch
 from ground.results.interval import Interval
 from ground.results.record import RoleCounters, Target
 from ground.results.verdicts import ArmVerdict, ComparedRuns, Verdicts
@@ -111,10 +111,9 @@ def test_relative_cells_are_empty_where_nothing_was_measured() -> None:
     assert readww == ["readww", "1.00", "1.10 [1.05, 1.15] +", "1.20 [0.10, 9.00] ?"]
     assert overwrite == ["overwrite", "1.00", "", "0.90 [0.88, 0.92] -"]
     assert relative_table(relative(), "", two_digits).cells("page")[2] == ["overwrite", "1.00", "", "0.90"]
-    # The legend says how many marks are chance, where there are intervals.
     assert "[]" not in legend(relative())
     sure = replace(relative(), cells={"readww": {"8.0": Cell(1.1, "+", 1.0, 1.2, confidence=0.99)}})
-    assert legend(sure).endswith("[]: 99 % interval; of 2 cells marked - or + at most 0.1 are chance, on average")
+    assert "[]: 99 % interval" in legend(sure)
 
 
 def test_relative_tables_for_other_programs_keep_every_digit() -> None:
@@ -272,38 +271,29 @@ def test_scripts_for_benchmark_sh_read_our_columns() -> None:
 
 
 # ---- a fleet ---------------------------------------------------------------------------------------------------------
-def test_a_part_of_a_release_that_went_away_says_when() -> None:
+def test_parts_of_a_release_have_what_they_cost_and_the_total_is_no_part() -> None:
     def change(estimate: float) -> FleetChange:
         of = Interval(estimate, estimate - 0.1, estimate + 0.1, 9)
         return FleetChange(20.0, 20.0 + estimate, of, Interval(0.01, 0, 0.02, 9), 0.001)
 
-    seen = Interval(1.0, 0.9, 1.1, 9)
     parts = [
         FleetPart("total", "total", change(1.0), "regressed", 3.5),
         FleetPart("category", "LRU", change(0.5), "regressed", None),
-        FleetPart("function", "f", change(0.2), "temporary", None, Away("2026-01-01", "2026-01-03", 3, seen, seen)),
-        FleetPart("category", "bloom", change(0.0), "", None),
     ]
     text = render_watch(Watch("us/query", (12, 10), 4, 7, 1234, parts), "7.8", "7.9")
     assert text.startswith("12 hosts of 7.8, 10 of 7.9, 7 days on which both ran, 4 strata")
     words = "+1.000 [+0.900, +1.100] +0.010 +3.50 total (total)"
     assert line(text, "-", "20.000", "21.000") == words.split()
-    assert "gone after 3 days, 2026-01-01 to 2026-01-03: +1.000 [+0.900, +1.100] then" in text
-    # The total is not counted as a part as well.
-    assert text.splitlines()[-1].startswith("7.9: 1 regressed, 1 temporary; among 1,234 functions and categories")
-    assert "nothing found, among" in render_watch(Watch("us", (1, 1), 1, 1, 9, parts[-1:]), "7.8", "7.9")
+    assert text.splitlines()[-1].startswith("7.9: 1 regressed; among 1,234 functions and categories")
 
 
 # ---- one run ---------------------------------------------------------------------------------------------------------
 def test_latencies_go_from_the_engine_down_to_the_device() -> None:
     metrics = {"rx.lat": 104.0, "io.lat": 65.0}
-    layers = {layer.name: layer for layer in latency_layers(metrics, observers.ladder(), observers.io_latency())}
-    assert list(layers) == ["rx.lat", "query", "read call", "block total", "device", "io.lat"]
-    # sys_pre 2, queue 2, device 58, wake 1, runq 14, sys_post 1
-    assert (layers["query"].mean_us, layers["read call"].mean_us) == (100.0, 78.0)
-    assert layers["rx.lat"].percentile(50) is None and layers["query"].percentile(50) is not None
+    layers = [layer.name for layer in latency_layers(metrics, observers.ladder(), observers.io_latency())]
+    assert layers == ["rx.lat", "query", "read call", "block total", "device", "io.lat"]
     text = section_text(latency_section(metrics, observers.ladder(), None))
-    assert line(text, "latency", "baseline")[0] == "104.00" and "39.00 us above the device's" in text
+    assert "39.00 us above the device's" in text
     # 100 us less 2 in the queue and 58 in the device, of which the run queue has 14.
     assert "is 40.00 us in the ladder" in text and "run-queue wait, 14.00 us (35 %)" in text
     assert latency_layers(metrics, None, None) == [] and section_text(latency_section(metrics, None, None)) == ""
