@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page
 
-from ground.errors import MeasurementError
 from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
 from ground.results.io_latency import Device
@@ -94,30 +92,14 @@ def report() -> str:
     return render_report([given])
 
 
-class Elements(HTMLParser):
-    """Counts the elements of a page, with the scripts as a browser would cut them out."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: dict[str, int] = {}
-        self.handlers: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found[tag] = self.found.get(tag, 0) + 1
-        self.handlers += [name for name, _ in attrs if name.startswith("on")]
-
-
 def test_a_drawing_is_xml_with_our_two_scripts_alone() -> None:
     tags = [one.tag.rpartition("}")[2] for one in ElementTree.fromstring(drawing().encode()).iter()]
     assert tags.count("script") == 2 and tags.count("svg") == 1 and not {"img", "iframe", "b"} & set(tags)
 
 
-def test_names_make_no_elements_and_no_handlers_on_a_page_and_its_plots_are_xml() -> None:
+def test_names_make_no_elements_on_a_page_and_its_plots_are_xml() -> None:
     page = report()
-    seen = Elements(page)
-    assert seen.found["script"] == 5 and seen.handlers == []
-    assert not {"img", "b2", "iframe", "link"} & set(seen.found)
+    assert page.count("<script") == 5 and not re.search("<(img|b2|iframe|link)", page)
     assert "\x00" not in page and "\u202e" not in page
     plots = re.findall(r'<svg class="(plot|share-bar)(.*?</svg>)', page, re.DOTALL)
     assert [kind for kind, _ in plots].count("plot") > 5 and len(plots) > 9
@@ -130,26 +112,6 @@ def test_names_make_no_elements_and_no_handlers_on_a_page_and_its_plots_are_xml(
 
 
 BIG = 2**60 + 1
-EXTREMES = {
-    "deep": DEEP,
-    "heavy": read_folded([b"a;b %d" % BIG, b"a;c 2"]),
-    "long": read_folded([b"a;" + b"n" * 10_000 + b" 1"]),
-    "one": read_folded([b"a 1"]),
-}
-
-
-@pytest.mark.parametrize("kind", EXTREMES)
-def test_extremes_are_xml_and_whole(kind: str) -> None:
-    drawn = flamegraph(EXTREMES[kind], FlamegraphOptions(kind))
-    ElementTree.fromstring(drawn.encode())
-    total = sum(stack.weight for stack in EXTREMES[kind])
-    assert f"({total:,} ns)" in drawn  # exact, also beyond 2^53
-
-
-def test_an_empty_profile_is_refused_and_not_drawn() -> None:
-    for lines in ([], [b"a;b 0"]):
-        with pytest.raises(MeasurementError, match="nothing to draw"):
-            flamegraph(read_folded(lines), FlamegraphOptions("empty"))
 
 
 def in_browser(test: Any) -> Any:
@@ -215,6 +177,8 @@ def test_nothing_of_a_page_runs_whatever_is_done_with_the_names(chromium_page: O
     graph.locator("canvas").hover(position={"x": 200, "y": 60})
     assert page.evaluate("window.pwned") is None
     assert page.locator("img, iframe").count() == 0 and page.locator("script").count() == 5
+    attributes = page.locator("*").evaluate_all("all => all.flatMap(e => e.getAttributeNames())")
+    assert not [name for name in attributes if name.startswith("on")]
 
 
 def found_and_zoomed(page: Page, found: str, zoomed: str) -> None:

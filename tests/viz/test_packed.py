@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from folding.stackfold import stackfold_binary
+from folding.stackfold import run_stackfold
 from ground.errors import MeasurementError
 from ground.results.profile import read_profile
 from ground.text.titles import title_of
@@ -24,7 +19,6 @@ from tests.viz.conftest import Opener
 from tests.viz.runs import leaf_of, view
 from tests.viz.samples import CATEGORIES, LINES, VERSION_GET, stacks, total
 from tests.viz.test_hostile_names import NAMES
-from tests.viz.unpacked import unpack
 from viz.flame.embedded import pack
 from viz.flame.stacks import Stack, read_folded, stacks_of
 from viz.flame.tree import FrameTree
@@ -66,7 +60,6 @@ def test_totals_and_own_weights_add_up() -> None:
             below = tree.end[below]
         assert tree.weight[i] == children + tree.own[i]
     # So do those of categories.
-    tree = FrameTree(stacks(), CATEGORY_NAMES)
     truth = dict.fromkeys(CATEGORY_NAMES, 0)
     for line in LINES:
         category, _, _, weight, _ = line.split(b"\t")
@@ -114,36 +107,6 @@ def test_what_cannot_be_printed_is_replaced() -> None:
 
 
 # ---- packed ----------------------------------------------------------------------------------------------------------
-def values_of(some: list[tuple[Stack, str | None]]) -> list[tuple[Any, ...]]:
-    """A page has titles of categories."""
-    return sorted(
-        (
-            s.frames, s.weight, s.samples, title_of(s.category), s.anchor_depth, leaf and title_of(leaf), s.objects,
-            s.thread,
-        )
-        for s, leaf in some
-    )  # fmt: skip
-
-
-def packed(some: list[Stack]) -> dict[str, Any]:
-    return pack(FrameTree(some, [name for name, _ in CATEGORIES]), dict(CATEGORIES), leaf_of(some))
-
-
-def test_every_stack_comes_back_with_its_categories_and_another_format_is_refused() -> None:
-    assert values_of(unpack(packed(stacks()))) == values_of([(s, leaf_of(stacks())[s.frames]) for s in stacks()])
-    with pytest.raises(ValueError, match="format 1"):
-        unpack({**packed(stacks()), "format": 1})
-
-
-frames = st.lists(st.sampled_from(["a", "b::c", "d_[k]", "\u00e9", "<x>"]), min_size=1, max_size=6).map(tuple)
-
-
-@given(st.dictionaries(frames, st.integers(1, 2**70), min_size=1, max_size=12))
-def test_any_stacks_come_back(some: dict[tuple[str, ...], int]) -> None:
-    made = [Stack(path, weight, 1) for path, weight in some.items()]
-    assert values_of(unpack(packed(made))) == values_of([(s, leaf_of(made)[s.frames]) for s in made])
-
-
 HOSTILE = read_categorised(b"bloom\t1\t1\t%d\tcomm;%s;inner" % (1000 + i, name) for i, name in enumerate(NAMES))
 BIG = [Stack(("c", "f"), 2**60 + 1, 3), Stack(("c", "g_[k]"), 2, 1), Stack(("c",), 2**53 + 1, 1)]
 
@@ -157,12 +120,18 @@ DETAILED = [
 ]
 
 
+def any_stacks() -> list[Stack]:
+    """Trees of any shape, some of them heavier than a number of JavaScript holds."""
+    dice, names = random.Random(13), ("a", "b::c", "d_[k]", "\u00e9", "<x>")
+    paths = {tuple(dice.choices(names, k=dice.randint(1, 6))) for _ in range(300)}
+    return [Stack(path, dice.randint(1, 2 ** dice.randint(1, 70)), 1) for path in sorted(paths)]
+
+
 def test_one_name_of_two_objects_is_two_names() -> None:
-    data = packed(DETAILED)
+    data = pack(FrameTree(DETAILED), {})
     assert data["names"] == ["all", "c", "copy", "copy", "d", "main", "x_[k]", "c/9", "c/10", "d/11"]
     assert data["objects"] == ["", "/bin/db", "/lib/libc.so.6", "[kernel.kallsyms]"]
     assert [data["objects"][place] for place in data["object"]][2:4] == ["/bin/db", "/lib/libc.so.6"]
-    assert values_of(unpack(data)) == values_of([(s, leaf_of(DETAILED)[s.frames]) for s in DETAILED])
 
 
 STACKS = """(() => { const p = ioflameRuns[0].profile; const { data } = p; return Array.from(p.ends, (node, s) => {
@@ -176,13 +145,23 @@ STACKS = """(() => { const p = ioflameRuns[0].profile; const { data } = p; retur
 
 @pytest.mark.long
 @pytest.mark.needs("chromium")
-@pytest.mark.parametrize("some", [stacks(), HOSTILE, BIG, DETAILED], ids=["sample", "hostile", "big", "detailed"])
-def test_the_script_reads_what_python_reads(chromium_page: Opener, some: list[Stack]) -> None:
+@pytest.mark.parametrize(
+    "some", [stacks(), HOSTILE, BIG, DETAILED, any_stacks()], ids=["sample", "hostile", "big", "detailed", "any"]
+)
+def test_the_script_reads_every_stack_with_its_categories(chromium_page: Opener, some: list[Stack]) -> None:
     page = chromium_page.html(render_report([view(some)]))
     read = page.evaluate(STACKS)
     seen = sorted((tuple(frames), int(weight), *rest, tuple(objects), thread)
                   for frames, weight, *rest, objects, thread in read)  # fmt: skip
-    assert seen == values_of(unpack(pack(FrameTree(some, [n for n, _ in CATEGORIES]), {}, leaf_of(some))))
+    leaves = leaf_of(some)
+    # A page has titles of categories.
+    assert seen == sorted(
+        (
+            one.frames, one.weight, one.samples, title_of(one.category), one.anchor_depth,
+            title_of(leaves[one.frames]), one.objects, one.thread,
+        )
+        for one in some
+    )  # fmt: skip
 
 
 # ---- with objects and threads ----------------------------------------------------------------------------------------
@@ -190,25 +169,15 @@ CAPTURE = RECORDINGS / "readrandom_fp.txt"
 
 
 @pytest.fixture(scope="module")
-def folded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Stack], list[Stack]]:
-    """The capture as folded text has it, and as a profile has it; with its threads made two."""
-    directory = tmp_path_factory.mktemp("folded")
+def split(tmp_path_factory: pytest.TempPathFactory) -> list[Stack]:
+    """The capture as a profile has it, with its threads made two."""
+    profile = tmp_path_factory.mktemp("folded") / "profile.json"
     first, second = (
         re.sub(rb"^(\S.*?)(\d+)( +\d+\.\d+: )", rb"\1\2/%s\2\3" % mark, CAPTURE.read_bytes(), flags=re.M)
         for mark in (b"", b"7")
     )
-    argv = [stackfold_binary(), "-q", "--kernel", "-o", "stacks", "--counts", "counts", "--profile", "profile.json"]
-    subprocess.run(argv, cwd=directory, input=first + b"\n" + second, check=True)
-    counts = {stack.frames: stack.weight for stack in read_folded((directory / "counts").read_bytes().splitlines())}
-    stacks = read_folded((directory / "stacks").read_bytes().splitlines())
-    return [replace(s, samples=counts[s.frames]) for s in stacks], stacks_of(read_profile(directory / "profile.json"))
-
-
-def by_frames(weighed: list[Stack]) -> Counter[tuple[str, ...]]:
-    sums: Counter[tuple[str, ...]] = Counter()
-    for one in weighed:
-        sums[one.frames] += one.weight
-    return sums
+    run_stackfold(["--kernel", "-"], profile, data=first + b"\n" + second).require("stackfold")
+    return stacks_of(read_profile(profile))
 
 
 def objects_of_leaves() -> Counter[str]:
@@ -221,28 +190,21 @@ def objects_of_leaves() -> Counter[str]:
     return sums
 
 
-def test_a_profile_holds_the_folded_stacks_with_the_objects_of_the_text(
-    folded: tuple[list[Stack], list[Stack]],
-) -> None:
-    stacks, detailed = folded
-    assert by_frames(detailed) == by_frames(stacks)
-    assert sum(stack.samples or 0 for stack in detailed) == sum(stack.samples or 0 for stack in stacks) > 0
+def test_a_profile_holds_the_objects_of_the_text_and_the_threads(split: list[Stack]) -> None:
     leaves: Counter[str] = Counter()
-    for stack in detailed:
+    threads: Counter[str] = Counter()
+    for stack in split:
         leaves[stack.objects[-1] or "[unknown]"] += stack.weight
+        threads[stack.thread] += stack.weight
         for frame, name in zip(stack.frames, stack.objects, strict=True):
             assert frame.endswith("_[k]") == name.startswith("[kernel")
     assert leaves == objects_of_leaves() and len(leaves) > 3
-    threads: Counter[str] = Counter()
-    for stack in detailed:
-        threads[stack.thread] += stack.weight
     assert len(threads) == 2 and len(set(threads.values())) == 1
 
 
 @pytest.mark.long
 @pytest.mark.needs("chromium")
-def test_the_page_shows_threads_and_objects(chromium_page: Opener, folded: tuple[list[Stack], list[Stack]]) -> None:
-    _, split = folded
+def test_the_page_shows_threads_and_objects(chromium_page: Opener, split: list[Stack]) -> None:
     whole = sum(stack.weight for stack in split)
     page = chromium_page.html(render_report([view(split)]), fragment="#threads=split&colour=group")
     threads = sorted({stack.thread for stack in split})

@@ -1,7 +1,7 @@
 """Our files in the viewers that they are for, and our pages under axe-core's rules, all fetched from npm.
 
-By hand, for it needs the network. The gate reads the same files in test_page_parts.py and test_flamegraph_command.py,
-and asks for the roles and names of a page in test_report_file.py.
+By hand, for it needs the network. The gate reads the same files in test_page_parts.py, and asks for the roles and names
+of a page in test_report_file.py.
 """
 
 from __future__ import annotations
@@ -168,9 +168,7 @@ def findings(page: Any, axe: str) -> list[str]:
 def test_axe_finds_nothing_serious(chromium_page: Opener, npm_package: NpmPackage, width: int, dark: bool) -> None:
     axe = (npm_package(*AXE) / "axe.min.js").read_text(encoding="utf-8")
     assert findings(chromium_page.html("<html><body><img src=''><button></button>"), axe) != []
-    runs = [view(name="a"), view(name="b", threads=2)]
-    for one in runs:
-        one.observed = observed()
+    runs = [view(name="a", observed=observed()), view(name="b", observed=observed(), threads=2)]
     for some in (runs[:1], runs):
         page = chromium_page.html(page_of(some), dark=dark, width=width)
         assert findings(page, axe) == []
