@@ -66,16 +66,11 @@ def test_a_recording_and_its_text_through_a_pipe(
 
 @pytest.mark.long
 @pytest.mark.needs("perf", "chromium")
-def test_a_recording_as_a_page_knows_objects_and_threads(
-    recording: Path, tmp_path: Path, chromium_page: Opener
-) -> None:
+def test_a_recording_as_a_page_knows_threads(recording: Path, tmp_path: Path, chromium_page: Opener) -> None:
     out = tmp_path / "perf.html"
     assert main(["flamegraph", str(recording), "-o", str(out), "--inverted"]) == 0
-    page = chromium_page.html(out.read_text(), fragment="#colour=group&threads=split")
+    page = chromium_page.html(out.read_text(), fragment="#threads=split")
     assert page.locator('[data-part="view"]').input_value() == "callers"
-    legend = page.locator('[data-for="group"]').inner_text()
-    assert "python3" in legend or "libpython3" in legend
-    assert page.locator('[data-part="threads"]').input_value() == "split"
     page.select_option('[data-part="view"]', "callees")
     assert "view=callees" in page.url  # what the page does not open with is kept in the address
     names = page.evaluate("ioflameRuns[0].graph.boxes.map(b => ioflameRuns[0].graph.nameOf(b.part.tree, b.node))")
@@ -134,16 +129,18 @@ def test_packed_profiles_are_drawn_as_what_they_hold(tmp_path: Path, pack: Calla
         assert main(argv) == 0
 
 
-def test_what_austin_writes_is_drawn(tmp_path: Path) -> None:
-    (tmp_path / "x.austin").write_bytes(b"# austin: 4.0.0\n# duration: 12\n\nP7;T1;/x.py:f:3 100\n# end: 5\n")
-    assert main(["flamegraph", str(tmp_path / "x.austin")]) == 0
-    assert drawn_total(tmp_path / "x.svg") == 100
-
-
-def test_weights_with_nothing_behind_the_point(tmp_path: Path) -> None:
-    (tmp_path / "x.folded").write_bytes(b"a;b 12.00\r\na;c 8.\r\n")
+@pytest.mark.parametrize(
+    ("text", "total"),
+    [
+        (b"# austin: 4.0.0\n# duration: 12\n\nP7;T1;/x.py:f:3 100\n# end: 5\n", 100),
+        (b"a;b 12.00\r\na;c 8.\r\n", 20),
+    ],
+    ids=["comments", "points"],
+)
+def test_folded_text_of_others_is_drawn(tmp_path: Path, text: bytes, total: int) -> None:
+    (tmp_path / "x.folded").write_bytes(text)
     assert main(["flamegraph", str(tmp_path / "x.folded")]) == 0
-    assert drawn_total(tmp_path / "x.svg") == 20
+    assert drawn_total(tmp_path / "x.svg") == total
 
 
 @pytest.mark.long

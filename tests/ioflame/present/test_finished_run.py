@@ -10,7 +10,6 @@ import pytest
 
 from ground.errors import MeasurementError, UsageError
 from ground.results.files import Files
-from ground.results.io_latency import read_io_latency
 from ground.results.profile import read_profile
 from ground.results.record import Target
 from ground.results.run import Run, open_run
@@ -20,10 +19,9 @@ from ioflame.instruments import INSTRUMENTS
 from ioflame.present.comparison_tables import tables_of as beside
 from ioflame.present.frames import profile_runs
 from ioflame.present.observed import read_observed
-from ioflame.present.parts import part_of
 from ioflame.present.rules_check import checked_rules, own_rules
 from ioflame.present.run import write_pages
-from ioflame.present.stacks import Source, read_source, read_stacks, write_pprof
+from ioflame.present.stacks import Source, read_stacks
 from ioflame.stages.queries import queries_each_second
 from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
@@ -73,21 +71,6 @@ def test_each_observer_of_a_run_has_its_text_and_its_checks(older: Run) -> None:
     assert {"iolat losses", "iolat coverage"} <= found["iolat"] and "ladder sum" in found["ladder"]
 
 
-def test_tables_of_a_part_are_those_of_its_file_and_all_has_every_part(older: Run) -> None:
-    (rows,) = part_of(older, "iolat").tables(older).values()
-    io = read_io_latency(older.path(Files.IO_LATENCY))
-    assert len(rows) == 3 * len(io.rows)
-    total = next(row for row in rows if (row["operation"], row["owner"], row["stage"]) == ("read", "process", "total"))
-    reads = io.row("read", "process").total
-    assert (total["count"], total["sum_ns"]) == (reads.count, reads.sum_ns)
-    whole = part_of(older, "all").tables(older)
-    assert {"windows", "iolat", "stages", "states", "runqlat", "checks", "owner"} <= set(whole)
-    owner = whole["owner"]
-    assert sum(float(row["share_percent"] or 0) for row in owner) == pytest.approx(100)
-    per_query = sum(float(row["us_per_query"] or 0) for row in owner)
-    assert per_query == pytest.approx(older.record.metrics["cpuPer"])
-
-
 def test_queries_of_each_second_are_those_of_the_clients_report(older: Run, tmp_path: Path) -> None:
     engine = engine_named("rocksdb")
     rates = queries_each_second(older, engine)
@@ -129,37 +112,9 @@ def test_rules_of_ones_own_are_tried_on_a_run(tmp_path: Path) -> None:
 
 
 # ---- stacks ----------------------------------------------------------------------------------------------------------
-def test_folded_text_of_a_run_is_told_from_that_of_others(made: Run, tmp_path: Path) -> None:
-    text = "db_bench;main;Get 70\ndb_bench;main 30\n"
-    plain = tmp_path / "mine.folded"
-    plain.write_text(text)
-    found = read_stacks(read_source(str(plain)), None, None, "owner")
-    assert [(stack.frames, stack.weight) for stack in found.stacks] == [
-        (("db_bench", "main"), 30), (("db_bench", "main", "Get"), 70),
-    ]  # fmt: skip
-    assert (found.event, found.unit) == ("", "")
-    own = made.path(Files.FOLDED)
-    own.write_text(text)
-    made.path(Files.FOLD_STATS).write_text('{"event": "cycles", "unit": "cycles"}')
-    found = read_stacks(read_source(str(own)), None, None, "owner")
-    assert (found.event, found.unit) == ("cycles", "cycles") and sum(s.weight for s in found.stacks) == 100
-    assert read_stacks(Source("-", text.encode()), None, rules_named("rocksdb").categories, "owner").stacks
-    write_pprof(read_source(str(plain)), None, tmp_path / "out.pb.gz")
-    assert (tmp_path / "out.pb.gz").read_bytes()[:2] == b"\x1f\x8b"
-
-
-def test_what_cannot_be_drawn_is_refused_in_words() -> None:
-    refused: tuple[tuple[bytes, str | None, type[Exception], str], ...] = (
-        (b" \n", None, MeasurementError, "the input is empty"),
-        (b"a;b 1\n", "cycles", UsageError, "folded text has no event"),
-        (b"a;b 1 2\nc;d 3 4\n", None, UsageError, "every line ends in two numbers"),
-        (b"PERFILE2" + bytes(200), None, UsageError, "which a pipe cannot reach"),
-    )
-    for data, event, error, says in refused:
-        with pytest.raises(error, match=says):
-            read_stacks(Source("-", data), event, None, "owner")
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        read_source("/no/such")
+def test_a_recording_in_a_pipe_is_refused() -> None:
+    with pytest.raises(UsageError, match="which a pipe cannot reach"):
+        read_stacks(Source("-", b"PERFILE2" + bytes(200)), None, None, "owner")
 
 
 # ---- pages, comparisons, the store -----------------------------------------------------------------------------------
@@ -175,15 +130,11 @@ def test_a_profile_stands_for_the_cpu_per_query_of_its_run(made: Run, tmp_path: 
     assert found.queries == sum(window.counters.queries or 0 for window in made.record.windows if window.kind == "perf")
 
 
-def test_comparisons_stand_beside_each_other_where_they_have_one_base(tmp_path: Path) -> None:
+def test_comparisons_of_different_bases_do_not_stand_beside_each_other(tmp_path: Path) -> None:
     shown = compared.view(tmp_path, 1.2)
-    pairs = [(replace(shown.record, host={"host_id": host}), shown.verdicts) for host in ("one", "other")]
-    found = beside(pairs)
-    assert {(table.metric, table.host) for table in found.tables} >= {("qps", "host one"), ("qps", "host other")}
-    assert all(agreed.of == 2 for agreed in found.agreements.values()) and found.agreements
     arms = [replace(arm, name="base" if arm.name == "A" else arm.name) for arm in shown.record.arms]
     with pytest.raises(UsageError, match="the comparisons have different bases: A, base"):
-        beside([pairs[0], (replace(shown.record, arms=arms), shown.verdicts)])
+        beside([(shown.record, shown.verdicts), (replace(shown.record, arms=arms), shown.verdicts)])
 
 
 def test_a_run_has_one_name_in_every_store_and_one_clock() -> None:
