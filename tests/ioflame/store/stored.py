@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ground.results.comparison import ComparisonRun
 from ground.results.profile import read_profile
@@ -19,9 +21,10 @@ from tests.viz.compared import RATES, fold
 from tests.viz.runs import record, series
 
 
-def made_run(out: Path, pid: int, version: str = "7.8.3", slower: int = 0) -> Run:
-    """A run with a profile of stackfold's. slower: samples a second more in one function"""
-    run = Run.create(out, record(pid=pid, tools={"engine": version, "engine_artifact": f"a{version}"}))
+def made_run(out: Path, pid: int, version: str = "7.8.3", slower: int = 0, **changes: Any) -> Run:
+    """A run with a profile of stackfold's. slower: samples a second more in one function; changes: of its record"""
+    tools = {"engine": version, "engine_artifact": f"a{version}"}
+    run = Run.create(out, record(**{"pid": pid, "tools": tools, **changes}))
     seconds = series()
     for one in seconds:
         one.counters.storage_read_ms = round(one.counters.storage_read_ms)
@@ -58,6 +61,11 @@ def stored(directory: Path, *small: int) -> Store:
 def weights(store: Store) -> dict[str, tuple[int, int]]:
     sql = "SELECT run, sum(weight)::BIGINT, sum(samples)::BIGINT FROM samples GROUP BY run"
     return {run: (weight, samples) for run, weight, samples in store.query(sql).rows}
+
+
+def words(row: Sequence[object]) -> str:
+    """Of a row, to sort by: floats are sums, which are made in an order that follows the files."""
+    return repr([value for value in row if not isinstance(value, float)])
 
 
 def made_comparison(directory: Path) -> Path:

@@ -17,10 +17,10 @@ from opentelemetry.proto.profiles.v1development import profiles_pb2
 from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof, read_pprof
 from ground.errors import MeasurementError, UsageError
 from ground.results.store.database import Store
-from ioflame import cli
 from ioflame.store.add import add_to_store
 from ioflame.store.export import export_run
 from tests.folding.recordings import record
+from tests.ioflame.asked import refused
 
 
 def foreign(profile: ForeignProfile) -> Counter[tuple[object, ...]]:
@@ -92,8 +92,8 @@ def test_a_profile_that_unpacks_to_what_no_profile_holds_is_refused(
     begin, piece = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH), packer.compress(bytes(64 << 20))
     (tmp_path / "bomb.pb.gz").write_bytes(begin + 12 * (piece + packer.flush(zlib.Z_FULL_FLUSH)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert cli.main(["store", "add", str(tmp_path / "s"), str(tmp_path / "bomb.pb.gz")]) == 1
-    assert "MiB packed, unpacks to more than" in capsys.readouterr().err
+    told = refused(capsys, "store", "add", tmp_path / "s", tmp_path / "bomb.pb.gz", code=1)
+    assert "MiB packed, unpacks to more than" in told
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 384 << 10
     # Small ones of equal samples alone pack better than any other.
     equal = ForeignProfile([("samples", "count")], 0, [ForeignSample((ForeignFrame("main"),), (1,))] * 10**4)
@@ -113,8 +113,7 @@ def test_a_number_that_no_profile_counts_to_is_refused(
     frames = (ForeignFrame("main", file="x.c", line=line),)
     samples = [ForeignSample(frames, (value,), (("comm", name),)) for name, value in zip("ab", values, strict=True)]
     (tmp_path / "in.pb.gz").write_bytes(encode_pprof(ForeignProfile([("cpu", "nanoseconds")], 0, samples)))
-    assert cli.main(["store", "add", str(tmp_path / "s"), str(tmp_path / "in.pb.gz")]) == 1
-    told = capsys.readouterr().err
+    told = refused(capsys, "store", "add", tmp_path / "s", tmp_path / "in.pb.gz", code=1)
     assert words in told and "nothing of it was added" in told and not Store(tmp_path / "s").query("FROM runs").rows
 
 
@@ -188,11 +187,10 @@ def test_a_recording_of_perf_has_the_sums_of_perf_script(tmp_path: Path) -> None
 
 def test_what_cannot_be_said_of_a_profile_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.folded").write_text("main;work 3\n")
-    add = ["store", "add", str(tmp_path / "s"), str(tmp_path / "a.folded"), "--set"]
     said = [*(f"probability={value}" for value in ("2", "0", "-1", "nan")), "threads=1.5", "threads=0", "qps=inf"]
     for one in said:
-        assert cli.main([*add, one]) == 2
-        assert f"--set {one}: expected" in capsys.readouterr().err
+        told = refused(capsys, "store", "add", tmp_path / "s", tmp_path / "a.folded", "--set", one)
+        assert f"--set {one}: expected" in told
     assert not Store(tmp_path / "s").query("FROM runs").rows
 
 

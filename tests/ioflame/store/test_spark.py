@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ground.results.store.database import Store
 from ground.results.store.parquet_files import stored_query
 from ioflame.store.add import add_to_store
 from tests.ioflame.analysis.fleets import Fleet
-from tests.ioflame.store.stored import made_comparison, made_run
+from tests.ioflame.store.stored import made_comparison, made_run, words
 
 # With what is asked of the store below: versions of two services and of a comparison.
 QUESTIONS = (
@@ -88,10 +87,6 @@ def same(one: object, other: object) -> bool:
     if isinstance(one, float) and other is not None:
         return math.isclose(one, float(str(other)), rel_tol=1e-9, abs_tol=1e-12)
     return one == other
-
-
-def words(row: Sequence[object]) -> str:
-    return repr([value for value in row if not isinstance(value, float)])
 
 
 def test_every_ready_view_is_asked() -> None:

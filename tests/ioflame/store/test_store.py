@@ -20,12 +20,12 @@ from ground.results.record import Target
 from ground.results.run import Run, open_run
 from ground.results.store.database import RunTables, Store
 from ground.system.atomic_files import write_json
-from ioflame import cli
 from ioflame.present.report import write_page_of
 from ioflame.store.add import add_to_store
 from ioflame.store.export import export_run
 from ioflame.store.history import read_history
-from tests.ioflame.store.stored import made_comparison, made_run, weights
+from tests.ioflame.asked import refused
+from tests.ioflame.store.stored import made_comparison, made_run, weights, words
 from tests.places import ROOT
 
 FIGURES = (
@@ -98,10 +98,7 @@ def test_the_sql_of_the_docs_adds_nothing_up_over_tests(tmp_path: Path) -> None:
     """Two tests of one version: each has a row of its own, whose us is that of the view."""
     store = Store(tmp_path / "store", create=True)
     for pid, workload in ((1, "readrandom"), (2, "fwdrange")):
-        run = made_run(tmp_path, pid)
-        run.record.workload = workload
-        run.save()
-        add_to_store(store, run.directory)
+        add_to_store(store, made_run(tmp_path, pid, workload=workload).directory)
     text = (ROOT / "docs" / "store.md").read_text()
     first, *others = text.partition("```sql\n")[2].partition("```")[0].strip().split(";\n")
     told = "FROM us_per_query WHERE \"view\" = 'owner' AND us > 0 ORDER BY category, test"
@@ -112,10 +109,6 @@ def test_the_sql_of_the_docs_adds_nothing_up_over_tests(tmp_path: Path) -> None:
     assert len(per_test) == 2 and others and all(store.query(one.partition(";")[0]).rows for one in others)
 
 
-def _words(row: tuple[object, ...]) -> str:
-    return repr([value for value in row if not isinstance(value, float)])
-
-
 @pytest.mark.long
 def test_merged_and_removed_runs_keep_the_sums_of_the_others(runs: list[Run], store: Store) -> None:
     before = weights(store)
@@ -124,7 +117,7 @@ def test_merged_and_removed_runs_keep_the_sums_of_the_others(runs: list[Run], st
     assert weights(store) == before
     # Means and deviations are sums of floats, in an order that follows the files; so are ranks among equals.
     for view, rows in zip(FIGURES, answers, strict=True):
-        for row, then in zip(sorted(store.query(view).rows, key=_words), sorted(rows, key=_words), strict=True):
+        for row, then in zip(sorted(store.query(view).rows, key=words), sorted(rows, key=words), strict=True):
             assert row == tuple(pytest.approx(value) if isinstance(value, float) else value for value in then), view
     gone, *kept = before
     store.remove([gone])
@@ -194,10 +187,8 @@ def test_processes_of_one_service_are_one_test(tmp_path: Path) -> None:
     """Whatever their numbers are, and how many threads each had when it was attached to."""
     store = Store(tmp_path / "store", create=True)
     for pid in (100, 101):
-        run = made_run(tmp_path, pid)
-        run.record.workload, run.record.threads = f"mysqld-{pid}", pid
-        run.record.target = Target(f"--pid {pid}", "/usr/sbin/mysqld", [pid])
-        run.save()
+        target = Target(f"--pid {pid}", "/usr/sbin/mysqld", [pid])
+        run = made_run(tmp_path, pid, workload=f"mysqld-{pid}", threads=pid, target=target)
         add_to_store(store, run.directory)
     assert store.query("SELECT DISTINCT test, workload FROM runs").rows == [("mysqld", "mysqld")]
 
@@ -217,11 +208,8 @@ def test_a_release_is_told_from_other_builds_of_its_version(tmp_path: Path) -> N
     del own["engine_release"]
     builds = ((RELEASE, "10.5.1"), (RELEASE, "10.5.1"), (own, "/b/librocksdb.so"), ({"engine": "10.5.1"}, ""))
     for pid, (tools, library) in enumerate(builds, 1):
-        run = made_run(tmp_path, pid)
-        run.record.tools = dict(tools)
-        run.record.options = {"configuration": "byrx", **({"library": library} if library else {})}
-        run.save()
-        add_to_store(store, run.directory)
+        options = {"configuration": "byrx", **({"library": library} if library else {})}
+        add_to_store(store, made_run(tmp_path, pid, tools=tools, options=options).directory)
     rows = store.query("SELECT test, label, artifact, origin, library, build_id, runs FROM builds").rows
     assert sorted(rows) == [
         ("readrandom byrx t1", "10.5.1", "version 10.5.1", "", "", "", 1),
@@ -271,28 +259,25 @@ def test_what_holds_nothing_to_store_is_said(tmp_path: Path, capsys: pytest.Capt
     write_json(cells / CellsRun.file, CellsRecord("none", "2026-11-20T00:00:00+0000", 1, {}, {}, {}))
     table.write_text("workload\tbuild\ttest\t6.29.5\nbyrx\tgcc\tfillseq\t\n")
     for found in (former, cells, table):
-        assert cli.main(["store", "add", str(tmp_path / "s"), str(found)]) == 1
-        told = capsys.readouterr()
-        assert f"nothing of {found} was added" in told.err and "added:" not in told.out
+        assert f"nothing of {found} was added" in refused(capsys, "store", "add", tmp_path / "s", found, code=1)
 
 
 def test_without_duckdb_the_command_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    assert cli.main(["store", "add", str(tmp_path / "s"), str(tmp_path)]) == HostError.exit_code
-    assert f"{sys.executable} -m pip install duckdb==2.0.0" in capsys.readouterr().err
+    told = refused(capsys, "store", "add", tmp_path / "s", tmp_path, code=HostError.exit_code)
+    assert f"{sys.executable} -m pip install duckdb==2.0.0" in told
     assert "\nduckdb==2.0.0\n" in (ROOT / "requirements-dev.txt").read_text()
 
 
 def test_what_makes_no_sense_is_refused(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_json(tmp_path / "notes.json", {})
-    for arguments, words in (
+    for arguments, says in (
         (["ls", str(tmp_path)], "is no store"),
         (["add", str(store.directory), str(tmp_path)], "is no run, comparison, experiment, count or search"),
         (["add", str(store.directory), str(tmp_path / "notes.json")], "does not say what it is"),
         (["sql", str(store.directory), "SELECT nothing FROM nowhere"], "DuckDB does not take this query"),
         (["export", str(store.directory), "nobody", "-o", str(tmp_path / "x.folded")], "holds no run nobody"),
     ):
-        assert cli.main(["store", *arguments]) == 2
-        assert words in capsys.readouterr().err
+        assert says in refused(capsys, "store", *arguments)
