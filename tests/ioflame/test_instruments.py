@@ -31,7 +31,7 @@ from tests.records import run_record, window
 from tests.requests import row, told
 from tests.viz.observers import run_queue
 from viz.flame.stacks import Stack
-from workloads.registry import file_kinds, files_reader, rules_named
+from workloads.registry import file_kinds, files_reader
 from workloads.scales import Scale
 
 FIRST = (perf, iolat, ladder, offcpu, runqlat, pmp, requests, null, tail, writes)
@@ -141,6 +141,8 @@ def test_files_that_have_other_links_are_listed_with_their_inodes(tmp_path: Path
     before = files_reader("leveldb").stored_files(tmp_path / "db")
     found = listing_of(tmp_path / "db", "leveldb", before, 0)
     assert found.linked == {"000011.sst": (tmp_path / "000011.sst").stat().st_ino}
+    # A service's files are those of the engine within it.
+    assert file_kinds("rocksdb") and file_kinds("myrocks") == file_kinds("rocksdb")
 
 
 def test_a_directory_that_is_gone_is_said(tmp_path: Path) -> None:
@@ -149,12 +151,6 @@ def test_a_directory_that_is_gone_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a directory"):
         listing_of(tmp_path, "postgresql", before, 0)
     tmp_path.mkdir()  # pytest removes it
-
-
-def test_reasons_are_known_of_engines_that_have_rules_for_them() -> None:
-    (rules,) = rules_named("rocksdb").reasons
-    assert rules.name == "reasons.toml" and rules_named("lmdb").reasons == ()
-    assert file_kinds("rocksdb") and file_kinds("myrocks") == file_kinds("rocksdb")
 
 
 def test_what_is_named_is_asked_for_and_what_a_scale_has_is_not() -> None:

@@ -198,9 +198,7 @@ def test_what_is_expected_is_judged_by_the_interval_of_the_ratio_or_not_at_all()
     [
         (('proof = "rises"', 'proof = "soars"'), "proof 'soars' is not one of within, rises"),
         (('column = "w_amp"', 'column = "wamp"'), "column 'wamp' is not one of"),
-        (('steps = ["load"]', 'steps = ["lode"]'), "step 'lode' is not one of"),
         (('name = "asc.2"', 'name = "asc.1"'), "cell 'asc.1' is not a name of its own"),
-        (("digits = 0", 'digits = "none"'), "is not an experiment"),
         (("[layout]", "[outlay]"), "has outlay; an experiment has"),
         (("[layout]", '[layout]\ndatabase = "shared"'), "a shared database has one tree"),
         (("num_keys = 500_000", 'num_keys = 500_000\ncells = ["asc.3"]'), "cell 'asc.3' is not one of asc.1"),

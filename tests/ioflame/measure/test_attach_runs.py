@@ -44,14 +44,12 @@ def test_old_runs_of_a_target_are_removed_and_nobody_elses(tmp_path: Path) -> No
     assert keep_recent(tmp_path, "--pid 1") == [recent.name]
     assert remove_old(tmp_path, "--pid 1", parse_duration("--keep", "1h")) == [old.name]
     assert [path.exists() for path in (old, recent, saved, others, profile)] == [False, True, True, True, True]
-    with pytest.raises(UsageError, match="expected a time"):
-        parse_duration("--keep", "soon")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5m", 90), ("2h", 7200), ("7d", 604_800)])
 def test_lengths_of_time_have_the_units_of_people(text: str, seconds: float) -> None:
     assert parse_duration("--for", text) == seconds
-    for none in ("0", "-5", "5w", ""):
+    for none in ("0", "-5", "5w", "", "soon"):
         with pytest.raises(UsageError, match="--for"):
             parse_duration("--for", none)
 

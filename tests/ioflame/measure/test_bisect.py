@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,8 +49,8 @@ def cost(program: Path) -> float:
 class ByCost:
     """Blocks as a comparison has them, without its noise."""
 
+    interrupted_after: int | None = None
     asked: list[str] = field(default_factory=list)
-    before: Callable[[], None] = lambda: None
 
     def _block(self, *programs: Path) -> list[float]:
         return [cost(program) for program in programs]
@@ -63,7 +62,8 @@ class ByCost:
         return Proof(any(ends), words, words, 0.0, [Measured(None, ends[:3], [], ""), Measured(None, ends[3:], [], "")])
 
     def session(self, good: Path, candidate: Path, bad: Path, blocks: int) -> Measured:
-        self.before()
+        if len(self.asked) == self.interrupted_after:
+            raise KeyboardInterrupt
         self.asked.append(candidate.parent.name)
         found = Measured(None, [], [], "")
         for _ in range(blocks):
@@ -71,6 +71,13 @@ class ByCost:
             found.ends.append(second - first)
             found.off.append(own - (first + second) / 2)
         return found
+
+
+def searched(going: BisectRun, measuring: ByCost) -> str:
+    builds = Builds(going, QUIET)
+    outcome = search(going, builds, measuring, QUIET)
+    builds.end()
+    return outcome
 
 
 def started(repository: Path, out: Path, good: str, bad: str) -> BisectRun:
@@ -81,29 +88,20 @@ def started(repository: Path, out: Path, good: str, bad: str) -> BisectRun:
 
 def test_the_commit_that_costs_is_found_also_after_an_interruption(repository: Path, tmp_path: Path) -> None:
     going = started(repository, tmp_path, "v0", f"v{COMMITS - 1}")
-    first = ByCost()
-
-    def interrupted() -> None:
-        if first.asked:
-            raise KeyboardInterrupt
-
-    first.before = interrupted
+    first = ByCost(interrupted_after=1)
     with pytest.raises(KeyboardInterrupt):
         search(going, Builds(going, QUIET), first, QUIET)
     # Gone on with from what is on disk: what was measured and built is not done again.
     again = BisectRun.open(going.directory)
     built = dict(again.record.binaries)
     assert len(again.record.measured) == 3 and again.record.differs
-    measuring, builds = ByCost(), Builds(again, QUIET)
-    outcome = search(again, builds, measuring, QUIET)
-    builds.end()
+    measuring = ByCost()
+    outcome = searched(again, measuring)
     record = again.record
     assert outcome.startswith(f"{record.names[COSTS][:12]} (commit {COSTS}), ")
     assert "unexplained" in outcome and "against its parent +" in outcome
     assert record.outcome == outcome == BisectRun.open(going.directory).record.outcome
-    assert built.items() <= record.binaries.items()
-    sessions = len(measuring.asked)
-    assert sessions <= 8
+    assert built.items() <= record.binaries.items() and len(measuring.asked) <= 8
     # The one that cannot be built was skipped, if it was asked for, and the source tree is as it was.
     assert set(record.skipped) <= {str(BROKEN)}
     assert git(repository, "worktree", "list").count("\n") == 1
@@ -122,16 +120,12 @@ def test_a_commit_that_cannot_be_built_is_skipped_and_its_log_named(repository: 
 
 def test_equal_ends_name_no_commit(repository: Path, tmp_path: Path) -> None:
     going = started(repository, tmp_path, "v0", f"v{BROKEN - 1}")
-    measuring, builds = ByCost(), Builds(going, QUIET)
-    outcome = search(going, builds, measuring, QUIET)
-    builds.end()
-    assert outcome.startswith("no commit is named: the ends do not differ here")
+    measuring = ByCost()
+    assert searched(going, measuring).startswith("no commit is named: the ends do not differ here")
     assert measuring.asked == []
     # Neither do ends of which no bit differs.
     same = started(repository, tmp_path, f"v{UNCHANGED - 1}", f"v{UNCHANGED}")
-    builds = Builds(same, QUIET)
-    assert "they are the same bits" in search(same, builds, measuring, QUIET)
-    builds.end()
+    assert "they are the same bits" in searched(same, measuring)
 
 
 def test_what_makes_no_sense_is_refused(repository: Path, tmp_path: Path) -> None:

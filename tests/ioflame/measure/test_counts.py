@@ -138,10 +138,12 @@ def test_what_was_not_counted_has_no_figure(tmp_path: Path) -> None:
         search(tmp_path)._figures(Counted(lacks="none before 7.3"))
 
 
-def test_symptoms_have_an_operation_and_a_category() -> None:
+def test_a_symptom_is_a_figure_a_category_or_instructions_of_an_operation_and_a_category() -> None:
     assert counted_symptom("instructions:put:WAL") == ("put", "WAL")
     assert counted_symptom("instructions") == ("get", "")
     assert counted_symptom("category:LRU") is counted_symptom("qps") is None
-    assert check_symptom("instructions:get") == "instructions:get"
-    with pytest.raises(UsageError, match="--symptom instruction is not known"):
-        check_symptom("instruction")
+    known = ["qps", "cpuPer", "category:LRU", "instructions:get"]
+    assert [check_symptom(one) for one in known] == known
+    for unknown in ("category:", "instruction"):
+        with pytest.raises(UsageError, match=f"--symptom {unknown} is not known"):
+            check_symptom(unknown)

@@ -147,30 +147,25 @@ def test_with_time_enough_windows_alternate_and_share_it_out() -> None:
 
 @pytest.mark.parametrize("opening", [0.0, 1.0, 1.5])
 def test_windows_end_before_their_benchmark_does(opening: float) -> None:
-    plan = WindowPlan(DEFAULT, 600.0)
-    windows = taken(plan, 25.0, opening)
+    windows = taken(WindowPlan(DEFAULT, 600.0), 25.0, opening)
     assert len(windows) == 7
     assert sum(seconds for _, seconds in windows) + 3 * opening <= 25.0 + 1e-9
 
 
 def test_what_does_not_fit_is_left_out_the_last_first() -> None:
-    plan = WindowPlan(DEFAULT, 600.0)
-    windows = taken(plan, 8.0)
+    windows = taken(WindowPlan(DEFAULT, 600.0), 8.0)
     assert [kind for kind, _ in windows] == ["plain", "perf", "plain"]
     assert all(seconds >= 1.0 for _, seconds in windows)
-    tight = WindowPlan(DEFAULT, 600.0)
-    assert taken(tight, 6.0, 1.5) == [("plain", 1.0), ("perf", pytest.approx(2.5)), ("plain", 1.0)]
-    short = WindowPlan(DEFAULT, 600.0)
-    assert [kind for kind, _ in taken(short, 3.0)] == ["plain"]
-    none = WindowPlan(DEFAULT, 600.0)
-    assert taken(none, 0.5) == []
+    tight = taken(WindowPlan(DEFAULT, 600.0), 6.0, 1.5)
+    assert tight == [("plain", 1.0), ("perf", pytest.approx(2.5)), ("plain", 1.0)]
+    assert [kind for kind, _ in taken(WindowPlan(DEFAULT, 600.0), 3.0)] == ["plain"]
+    assert taken(WindowPlan(DEFAULT, 600.0), 0.5) == []
 
 
 def test_where_others_want_the_cpus_what_watches_is_given_longer_to_start() -> None:
-    quiet, busy = WindowPlan(DEFAULT, 600.0), WindowPlan(DEFAULT, 600.0)
-    first, later = quiet.next(20.0, 0.5), busy.next(20.0, 3.0)
-    assert first is not None and first[1] == pytest.approx((20 - 3 * 1.5) / 10)
-    assert later is not None and later[1] == pytest.approx((20 - 2 * 4.5) / 8)
+    quiet, busy = (WindowPlan(DEFAULT, 600.0).next(20.0, waiting) for waiting in (0.5, 3.0))
+    assert quiet is not None and quiet[1] == pytest.approx((20 - 3 * 1.5) / 10)
+    assert busy is not None and busy[1] == pytest.approx((20 - 2 * 4.5) / 8)
 
 
 class Ending:
