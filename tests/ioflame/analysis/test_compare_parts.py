@@ -53,36 +53,23 @@ def test_least_squares_find_the_line_and_leave_out_what_others_explain() -> None
     assert rank == 1 and coefficients == pytest.approx([cross[0] / products[0][0], 0]) and inverse[1] == [0, 0]
 
 
-def runs(*slower: float) -> list[RunRecord]:
-    """A run for each, with so much of the first one's CPU; those of 1 are of build a."""
-    found = []
-    for place, factor in enumerate(slower):
-        made = record(tools={"engine": "7.8.3", "engine_artifact": "a" if factor == 1 else "b"})
-        made.metrics["cpuPer"] *= factor * (1 + 0.001 * (place % 3))
-        found.append(made)
-    return found
+def test_runs_that_are_alike_are_repeats_of_one_arm_and_a_setting_that_is_meant_to_differ_bars_nothing() -> None:
+    """What is said of runs: test_compare_command.py."""
 
+    def run(build: str, slower: float) -> RunRecord:
+        made = record(tools={"engine": "7.8.3", "engine_artifact": build})
+        made.metrics["cpuPer"] *= slower
+        return made
 
-def test_runs_that_are_alike_are_repeats_of_one_arm() -> None:
-    found = compare_runs(runs(1, 1.2, 1, 1.2, 1, 1.2), 0.02)
-    assert found.arms == [[0, 2, 4], [1, 3, 5]] and found.bars == []
-    (decisions,) = found.decisions
-    assert decisions["cpuPer"].outcome is Outcome.REGRESSED
-    assert decisions["qps"].outcome in (Outcome.SAME, Outcome.UNDECIDED)
-    base, arm = decisions["cpuPer"].base_value, decisions["cpuPer"].arm_value
+    found = compare_runs([run("a", 1), run("b", 1.2), run("a", 1.001), run("b", 1.2)], 0.02)
+    assert found.arms == [[0, 2], [1, 3]] and found.bars == []
+    base, arm = found.decisions[0]["cpuPer"].base_value, found.decisions[0]["cpuPer"].arm_value
     assert base and arm and arm / base == pytest.approx(1.2, rel=0.01)
-
-
-def test_one_run_a_side_is_no_verdict_and_another_workload_none_either() -> None:
-    (decisions,) = compare_runs(runs(1, 1.2), 0.02).decisions
-    assert (decisions["cpuPer"].outcome, decisions["cpuPer"].why) == (
-        Outcome.UNDECIDED, ("one run a side: another would tell",),
-    )  # fmt: skip
-    one, other = runs(1, 1)
-    found = compare_runs([one, replace(other, threads=4)], 0.02)
-    assert found.arms == [[0], [1]] and found.bars == ["threads differs"]
-    assert {one.outcome for one in found.decisions[0].values()} == {Outcome.NOT_COMPARABLE}
-    assert compare_runs([one, replace(other, threads=4)], 0.02, factor="threads").bars == []
+    assert found.decisions[0]["qps"].outcome in (Outcome.SAME, Outcome.UNDECIDED)
+    of_threads = [run("a", 1), replace(run("a", 1), threads=4)]
+    barred = compare_runs(of_threads, 0.02)
+    assert {one.outcome for one in barred.decisions[0].values()} == {Outcome.NOT_COMPARABLE}
+    assert compare_runs(of_threads, 0.02, factor="threads").bars == []
 
 
 # ---- what may be compared between runs that were not measured alike --------------------------------------------------
