@@ -33,13 +33,24 @@ def place() -> Iterator[Path]:
         for script in (SCRIPT, SCRIPT.with_name("setup_names.sh")):
             shutil.copyfile(script, root / "ioflame" / script.name)
             (root / "ioflame" / script.name).chmod(0o644)
-        for tool in TOOLS:
-            found = shutil.which(tool)
-            assert found
-            (root / "bin" / tool).symlink_to(found)
+        link(root, *TOOLS)
         for tool in NEEDED:  # present and willing; only their presence is asked for
             stand_in(root, tool, "exit 0")
         yield root
+
+
+def link(place: Path, *tools: str) -> None:
+    """Commands of this host."""
+    for tool in tools:
+        found = shutil.which(tool)
+        assert found
+        (place / "bin" / tool).symlink_to(found)
+
+
+def stand_in(place: Path, command: str, script: str) -> None:
+    (place / "bin" / command).unlink(missing_ok=True)
+    (place / "bin" / command).write_text(f"#!/bin/sh\n{script}\n")
+    (place / "bin" / command).chmod(0o755)
 
 
 def setup(place: Path, *prefix: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -52,6 +63,14 @@ def setup(place: Path, *prefix: str, **environment: str) -> subprocess.Completed
         text=True,
         check=False,
     )
+
+
+def installed(place: Path, **environment: str) -> str:
+    """What the set-up calls apt-get with."""
+    stand_in(place, "apt-get", 'echo "$@" >> calls')
+    (place / "calls").unlink(missing_ok=True)
+    setup(place, **environment)
+    return (place / "calls").read_text()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to become somebody else")
@@ -70,12 +89,9 @@ def test_an_ordinary_user_without_sudo_gets_the_exact_command(place: Path) -> No
 def test_what_a_target_needs_beside_is_installed_with_the_rest_at_once(place: Path) -> None:
     (place / "bin" / "fio").unlink()
     stand_in(place, "ldconfig", "exit 0")
-    stand_in(place, "apt-get", 'echo "$@" >> calls')
-    setup(place, NEEDS="valgrind jemalloc")
-    assert "install -y --no-install-recommends fio valgrind libjemalloc2" in (place / "calls").read_text()
-    (place / "calls").unlink()
-    setup(place)
-    assert "valgrind" not in (place / "calls").read_text()
+    with_both = installed(place, NEEDS="valgrind jemalloc")
+    assert "install -y --no-install-recommends fio valgrind libjemalloc2" in with_both
+    assert "valgrind" not in installed(place)
     (place / "bin" / "apt-get").unlink()
     done = setup(place, NEEDS="valgrind jemalloc")
     assert done.returncode == 3 and "missing: fio valgrind libjemalloc2; there is no apt" in done.stderr
@@ -108,18 +124,6 @@ def test_a_python_that_is_too_old_is_named(place: Path) -> None:
     assert "ioflame needs 3.10" in done.stderr
 
 
-def test_a_missing_cargo_is_named_with_rustup(place: Path) -> None:
-    (place / ".venv" / "bin").mkdir(parents=True)
-    for tool in ("python", "pip"):
-        (place / ".venv" / "bin" / tool).symlink_to(place / "bin" / "gdb")
-    for tool in ("sha256sum", "basename"):
-        (place / "bin" / tool).symlink_to(place / "bin" / "gdb")
-    done = setup(place)
-    assert done.returncode == 3, done.stderr
-    assert "cargo is not installed" in done.stderr
-    assert "rustup" in done.stderr
-
-
 def test_without_clang_it_goes_on_and_says_what_that_costs(place: Path) -> None:
     (place / "bin" / "clang").unlink()
     stand_in(place, "apt-get", "exit 100")
@@ -132,9 +136,7 @@ def test_without_clang_it_goes_on_and_says_what_that_costs(place: Path) -> None:
 
 def test_names_of_libc_are_installed_for_the_version_that_is_here(place: Path) -> None:
     stand_in(place, "dpkg-query", 'case "$*" in *libc6-dbg*) exit 1;; *libc6*) printf 2.36-9+deb12u9;; esac')
-    stand_in(place, "apt-get", 'echo "$@" >> calls')
-    setup(place)
-    update, install = (place / "calls").read_text().splitlines()  # all that is missing comes by one call
+    update, install = installed(place).splitlines()  # all that is missing comes by one call
     assert update == "update -qq" and " libc6-dbg=2.36-9+deb12u9" in install and " liblmdb-dev " in install
     (place / "calls").unlink()
     stand_in(place, "apt-get", 'case "$*" in *libc6-dbg*) exit 100;; *) echo "$@" >> calls;; esac')
@@ -151,16 +153,12 @@ def venv(place: Path, python: str) -> None:
     script.chmod(0o755)
     for name in ("requirements.txt", "pyproject.toml"):
         (place / name).touch()
-    for tool in ("sha256sum", "basename"):
-        found = shutil.which(tool)
-        assert found
-        (place / "bin" / tool).symlink_to(found)
+    link(place, "sha256sum", "basename")
 
 
-def stand_in(place: Path, command: str, script: str) -> None:
-    (place / "bin" / command).unlink(missing_ok=True)
-    (place / "bin" / command).write_text(f"#!/bin/sh\n{script}\n")
-    (place / "bin" / command).chmod(0o755)
+def fail_in_cargo(place: Path, script: str) -> None:
+    """Its builds run the script, and fail."""
+    stand_in(place, "cargo", f'[ "$1" = --version ] && echo cargo 1.99.0 && exit; {script}; exit 101')
 
 
 def test_a_venv_without_pip_is_made_anew(place: Path) -> None:
@@ -171,12 +169,12 @@ def test_a_venv_without_pip_is_made_anew(place: Path) -> None:
     assert "making .venv with Python 3.11.2" in done.stdout
 
 
-def test_a_venv_that_works_is_left_alone(place: Path) -> None:
+def test_a_venv_that_works_is_left_alone_and_a_missing_cargo_is_named_with_rustup(place: Path) -> None:
     venv(place, "exit 0")
     stand_in(place, "python3", 'case "$*" in *venv\\ *) echo "$@" > made;; esac')
     done = setup(place)
-    assert not (place / "made").exists()
-    assert "cargo is not installed" in done.stderr
+    assert not (place / "made").exists() and done.returncode == 3, done.stderr
+    assert "cargo is not installed" in done.stderr and "rustup" in done.stderr
 
 
 def test_without_a_network_the_set_up_says_what_it_needs_one_for(place: Path) -> None:
@@ -192,12 +190,7 @@ def test_a_build_says_how_far_it_is_and_why_it_failed(place: Path) -> None:
     bars = "".join(rf"    Building [=> ] {n}/40: crate{n}(build)    \r" for n in (3, 4, 20, 21, 40))
     downloads = r" Downloading crates ...\n  Downloaded 40 crates (3MB) in 2s\n"
     words = rf"{downloads}   Compiling one v1\n{bars}   Compiling two v1\n\nerror: no space\n\n  left\n"
-    libraries = 'case "$*" in *--lib*) exit 1;; esac'
-    stand_in(
-        place,
-        "cargo",
-        f'[ "$1" = --version ] && echo cargo 1.99.0 && exit; {libraries}; printf "{words}" >&2; exit 101',
-    )
+    fail_in_cargo(place, f'case "$*" in *--lib*) exit 1;; esac; printf "{words}" >&2')
     done = setup(place)
     assert done.returncode == 3
     said = [line for line in done.stdout.splitlines() if "crate " in line]
@@ -227,16 +220,13 @@ def test_apt_says_how_far_it_is(place: Path) -> None:
 def test_a_profile_of_rocksdb_needs_less_than_all_commands(place: Path) -> None:
     for tool in ("fio", "gdb", "eu-stack", "bpftrace", "db_bench"):
         (place / "bin" / tool).unlink()
-    stand_in(place, "apt-get", 'echo "$@" >> calls')
-    setup(place, LEAST="1")
-    least = (place / "calls").read_text()
+    least = installed(place, LEAST="1")
     assert " rocksdb-tools" in least and not any(one in least for one in ("fio", "gdb", "elfutils", "bpftrace", "lmdb"))
-    setup(place)
-    assert "bpftrace fio rocksdb-tools gdb elfutils" in (place / "calls").read_text()
+    assert "bpftrace fio rocksdb-tools gdb elfutils" in installed(place)
     # perf alone needs no compiler of BPF programs, nor them.
     (place / "bin" / "clang").unlink()
     (place / "calls").unlink()
-    stand_in(place, "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo "$@" >> calls; exit 101')
+    fail_in_cargo(place, 'echo "$@" >> calls')
     venv(place, "exit 0")
     said = setup(place, LEAST="perf")
     calls = (place / "calls").read_text()
@@ -256,7 +246,7 @@ def test_what_pip_warns_of_is_not_printed(place: Path) -> None:
 
 def test_without_a_network_cargo_says_so(place: Path) -> None:
     venv(place, "exit 0")
-    stand_in(place, "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo "no route to host" >&2; exit 101')
+    fail_in_cargo(place, 'echo "no route to host" >&2')
     done = setup(place)
     assert done.returncode == 3
     assert "no route to host\nsetup: cargo could not build stackfold" in done.stderr

@@ -9,10 +9,9 @@ import pytest
 
 from ground.results.checks import Verdict
 from ground.results.files import Files
-from ground.results.io_latency import Device
 from ground.results.job_costs import FixedPart, JobDevice, StallRow, read_job_costs
 from ground.results.jobs import Job, Jobs, RunJobs, Stall, read_run_jobs
-from ground.results.requests import NOTHING, Request, Requests, SeenFile, SeenThread
+from ground.results.requests import NOTHING, Request, SeenFile, SeenThread
 from ground.results.run import Run
 from ground.system.atomic_files import write_json
 from ioflame.analysis.jobs import (
@@ -31,6 +30,7 @@ from ioflame.analysis.writes import stall_causes
 from ioflame.measure.jobs import clock_pair, note_jobs
 from ioflame.stages.jobs import agreement, analyse_jobs
 from tests.background_jobs import FLUSHER, MERGER, MS, UNIX, place, recorded, samples, windows
+from tests.requests import row, told
 from tests.viz.observers import write_ladder
 from tests.viz.runs import record
 from tests.workloads.made_databases import creation, database, event
@@ -173,34 +173,32 @@ def test_requests_are_the_jobs_of_their_thread_or_of_the_file_that_a_job_made() 
     second = 10**9
     threads = [SeenThread(FLUSHER, 7, "flush"), SeenThread(MERGER, 7, "merge"), SeenThread(5, 2, "kworker")]
     files = [SeenFile((254, 0), 12, 1, ["000030.sst", "db"], []), SeenFile((254, 0), 13, 1, [], [])]
-    told = Requests(
-        "co-re", "", Device(254, 0, "vda"), [7], False, second, 14 * second, 0, ["read", "write", "discard", "flush"],
-        [], [], {}, {}, 0, files, threads, {},
-    )  # fmt: skip
+    window = told([], start_ns=second, end_ns=14 * second, files=files, threads=threads)
 
-    def row(ended: float, thread: int, operation: int, size: int, file: int = NOTHING) -> Request:
+    def sent(ended: float, thread: int, operation: str, size: int, file: int = NOTHING) -> Request:
         """One that was a second in its queue and half of one at the device."""
-        return Request(
-            round(ended * second), 0, second, second // 2, size, 0, file, thread, NOTHING, operation, 0, 0, 0
-        )
+        return row(
+            ended=round(ended * second), queue_ns=second, device_ns=second // 2, bytes=size, file=file, thread=thread,
+            operation=window.operations.index(operation),
+        )  # fmt: skip
 
     rows = [
-        row(4.0, 1, 0, 100),  # sent at 2.5, in the compaction
-        row(5.4, 1, 1, 70),  # at its end
-        row(5.8, 1, 1, 1000),  # after it
-        row(5.7, 1, 2, 50),  # while it deleted
-        row(9.0, 2, 1, 8, file=0),  # written back later
-        row(9.0, 2, 1, 9, file=1),
-        row(2.8, 0, 1, 30),  # in the first flush, at 1.3
-        row(2.9, 0, 3, 0),
-        row(15.9, 0, 1, 40),  # after all
+        sent(4.0, 1, "read", 100),  # sent at 2.5, in the compaction
+        sent(5.4, 1, "write", 70),  # at its end
+        sent(5.8, 1, "write", 1000),  # after it
+        sent(5.7, 1, "discard", 50),  # while it deleted
+        sent(9.0, 2, "write", 8, file=0),  # written back later
+        sent(9.0, 2, "write", 9, file=1),
+        sent(2.8, 0, "write", 30),  # in the first flush, at 1.3
+        sent(2.9, 0, "flush", 0),
+        sent(15.9, 0, "write", 40),  # after all
     ]
     identity = {FLUSHER: FLUSHER, MERGER: MERGER}
-    flushes, merged = job_requests(recorded(), told, rows, identity)
+    flushes, merged = job_requests(recorded(), window, rows, identity)
     assert merged == JobDevice("compaction", 1, 1, 8 * MIB, 1, 100, second // 2, 2, 78, second, 1, second // 2)
     assert flushes == JobDevice("flush", 0, 12, 78 * MIB, writes=1, write_bytes=30, write_ns=second // 2)
     # Jobs outside the window of requests have no row.
-    assert job_requests(recorded(), replace(told, start_ns=13 * second), rows, identity) == []
+    assert job_requests(recorded(), replace(window, start_ns=13 * second), rows, identity) == []
 
 
 # ---- stalls of a window by their cause -------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -12,15 +11,9 @@ from hypothesis import strategies as st
 from ground.results.interval import Interval
 from ground.text.units import truncate
 from ioflame.analysis.bootstrap import Draws, Resamples, median, share_draws, share_intervals
-from tests.ioflame.analysis.test_cells import experiment
-from tests.places import DATA
+from tests.ioflame.analysis.test_cells import experiment, table
 
-TABLES = DATA / "io-efficiency.tsv"
-
-
-def published() -> list[dict[str, str]]:
-    with TABLES.open() as file:
-        return [row for row in csv.DictReader(file, delimiter="\t") if row["io.eff"]]
+PUBLISHED = [row for row in table("io-efficiency.tsv") if row["io.eff"]]
 
 
 def efficiency(name: str, row: dict[str, str]) -> float:
@@ -36,7 +29,7 @@ def efficiency(name: str, row: dict[str, str]) -> float:
     return found
 
 
-@pytest.mark.parametrize("row", published(), ids=lambda row: f"{row['test']}-{row['users']}")
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row['test']}-{row['users']}")
 def test_the_derived_columns_recompute_as_published(row: dict[str, str]) -> None:
     for column in ("io.eff", "us.inc", "cpu.inc"):
         # The figures have three decimals: a binary difference would fall below the last one when cut.
@@ -47,7 +40,7 @@ def test_the_derived_columns_recompute_as_published(row: dict[str, str]) -> None
 
 def test_the_posts_model_and_the_better_one() -> None:
     """1e6/(device + cpu): the post takes 91 + 11 us of fio, and is 8.5 to 9.7 % too high; io.lat + cpuPer is nearer."""
-    rows = [row for row in published() if row["users"] == "1"]
+    rows = [row for row in PUBLISHED if row["users"] == "1"]
     assert [round(efficiency("fio+inc", row), 1) for row in rows] == [9063.7, 9123.5, 9213.7]
     assert [round(efficiency("fio+inc off %", row), 1) for row in rows] == [8.5, 9.6, 9.7]
     assert [round(efficiency("io+cpu", row)) for row in rows] == [8316, 8096, 8514]

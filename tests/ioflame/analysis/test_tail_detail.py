@@ -85,7 +85,6 @@ def test_a_job_that_still_ran_lasts_as_long_as_the_log_goes() -> None:
 
 
 # ---- on what slow queries use the CPU --------------------------------------------------------------------------------
-BOUNDS = Bounds(1_000_000, (90_000, 110_000), START, SECOND // 4, 40)
 CHECKSUM, READ = (PLACES[place].owner for place in (4, 5))
 
 

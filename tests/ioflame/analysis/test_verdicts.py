@@ -35,8 +35,13 @@ def record(**changes: object) -> RunRecord:
     return made
 
 
+def check_of(made: RunRecord, name: str, background: int = 0) -> Check:
+    (check,) = [check for check in run_checks(made, {"flush": background}) if check.name == name]
+    return check
+
+
 def verdict(made: RunRecord, name: str, background: int = 0) -> Verdict:
-    return next(check.verdict for check in run_checks(made, {"flush": background}) if check.name == name)
+    return check_of(made, name, background).verdict
 
 
 def test_a_good_run_has_nothing_to_mend() -> None:
@@ -79,15 +84,13 @@ def test_a_recording_that_perf_report_cannot_read_is_doubted_once_in_perfs_words
 
 
 def test_more_sampled_than_ran_is_put_down_to_steal() -> None:
-    made = record(profile=good_profile(unit="ns", coverage=1.48))
-    (check,) = [check for check in run_checks(made, {}) if check.name == "coverage"]
+    check = check_of(record(profile=good_profile(unit="ns", coverage=1.48)), "coverage")
     assert "148%" in check.value and "steal" in check.means and check.mend
 
 
 def test_of_copied_stacks_that_are_incomplete_the_reason_is_told() -> None:
     flaws = {"incomplete_weight": 4 * 10**8, "cut_by_page_weight": 3 * 10**8, "cut_by_size_weight": 10**8}
-    made = record(profile=good_profile(callgraph="dwarf", **flaws))
-    (check,) = [check for check in run_checks(made, {}) if check.name == "incomplete stacks"]
+    check = check_of(record(profile=good_profile(callgraph="dwarf", **flaws)), "incomplete stacks")
     assert (check.verdict, check.value) == (Verdict.WARN, "40.00% of weight")
     assert "10.0% are longer than their copy, 30.0% were copied up to a page not in memory" in check.means
     assert "CALLGRAPH=fp" in check.mend
@@ -108,10 +111,9 @@ def test_background_work_during_reads_is_seen() -> None:
 
 
 def test_two_accounts_of_cpu_time_must_agree() -> None:
-    agreeing = [window("plain", queries=1000, cpu_ns=10**10, accounted_ns=10**10 + 10**8)]
-    assert verdict(record(windows=agreeing), "CPU accounting") is Verdict.OK
-    apart = [window("plain", queries=1000, cpu_ns=10**10, accounted_ns=10**10 + 10**9)]
-    assert verdict(record(windows=apart), "CPU accounting") is Verdict.WARN
+    for apart, expected in ((10**8, Verdict.OK), (10**9, Verdict.WARN)):
+        windows = [window("plain", queries=1000, cpu_ns=10**10, accounted_ns=10**10 + apart)]
+        assert verdict(record(windows=windows), "CPU accounting") is expected
 
 
 STILL = {"cpu_ns": 900_000}
@@ -132,7 +134,7 @@ WORKING = {"cpu_ns": 5 * 10**8, "queries": 9000}
 def test_a_window_without_queries_fails_the_run(windows: list[dict[str, float]], expected: Verdict, says: str) -> None:
     kinds = zip(("plain", "perf", "plain"), windows, strict=True)
     made = record(windows=[window("warm-up", 1.0, "flat"), *(window(kind, **counted) for kind, counted in kinds)])
-    (check,) = [check for check in run_checks(made, {}) if check.name == "queries"]
+    check = check_of(made, "queries")
     assert check.verdict is expected
     assert says in f"{check.value}; {check.means}"
 
@@ -140,7 +142,7 @@ def test_a_window_without_queries_fails_the_run(windows: list[dict[str, float]],
 def test_of_reads_that_are_not_there_all_are_others() -> None:
     """A workload that is answered from memory: what others read decides by how much it is a query."""
     cached = {"queries": 100_000, "storage_read_bytes": 200_000, "process_read_bytes": 0}
-    (check,) = [c for c in run_checks(record(windows=[window("plain", **cached)]), {}) if c.name == "others' reads"]
+    check = check_of(record(windows=[window("plain", **cached)]), "others' reads")
     assert (check.verdict, check.value) == (Verdict.OK, "100.0% of the bytes read from the device, 2 bytes a query")
     busy = {**cached, "storage_read_bytes": 10**9}
     assert verdict(record(windows=[window("plain", **busy)]), "others' reads") is Verdict.WARN
@@ -154,39 +156,37 @@ def test_reads_of_others_and_drift_are_seen() -> None:
     plain = {"queries": 1000, "cpu_ns": 10**7}
     halting = [window("plain", **plain), window("perf", queries=1200, cpu_ns=9 * 10**6), window("plain", **plain)]
 
-    def observer(*costs: ObserverCost) -> Check:
-        return next(c for c in run_checks(record(windows=halting, costs=[*costs]), {}) if c.name == "observer")
+    def observer(*costs: ObserverCost, **changes: object) -> Check:
+        return check_of(record(windows=halting, costs=[*costs], **changes), "observer")
 
-    seen = observer(ObserverCost("perf", Interval(1.2, 1.1, 1.3, 5)))
+    faster = ObserverCost("perf", Interval(1.2, 1.1, 1.3, 5))
+    seen = observer(faster)
     assert seen.verdict is Verdict.WARN and "keeps the CPU from halting" in seen.means
     assert seen.value == "with perf attached QPS +20.0% [+10.0%, +30.0%], CPU per query 7.50 against 10.00 us"
     assert observer(ObserverCost("perf", Interval(1.2, 0.9, 1.5, 5))).verdict is Verdict.OK, "it may be none"
     assert "too few windows" in observer().value and observer().verdict is Verdict.OK
-    changed = ObserverCost("null", Interval(0.8, 0.7, 0.9, 5))
-    made = record(windows=halting, costs=[ObserverCost("perf", Interval(1.2, 1.1, 1.3, 5))], host_change=changed)
-    (check,) = (one for one in run_checks(made, {}) if one.name == "observer")
+    check = observer(faster, host_change=ObserverCost("null", Interval(0.8, 0.7, 0.9, 5)))
     assert check.verdict is Verdict.NOTE and "-20.0% [-30.0%, -10.0%]" in check.value and "+20" not in check.value
     stolen = [window("plain", queries=1000, steal_ns=10**8)]
     assert verdict(record(windows=stolen), "steal") is Verdict.WARN
 
 
 def test_cpu_of_others_is_what_is_busy_beyond_the_workload() -> None:
-    def of_others(ticks: int, **more: object) -> Check | None:
+    def of_others(ticks: int, **more: object) -> Check:
         host = HostTimes(0, ticks, 20, 0, 0, 0)
         made = record(windows=[window("plain", cpu_ns=8 * 10**8, host=host)], host={"cpus": "2"}, **more)
-        return next((one for one in run_checks(made, {}) if one.name == "others' CPU"), None)
+        return check_of(made, "others' CPU")
 
     busy, quiet = of_others(170), of_others(70)
-    assert busy is not None and (busy.verdict, busy.value) == (Verdict.WARN, "others used 1.1 of 2 CPUs")
-    assert quiet is not None and (quiet.verdict, quiet.value) == (Verdict.OK, "others used 0.1 of 2 CPUs")
+    assert (busy.verdict, busy.value) == (Verdict.WARN, "others used 1.1 of 2 CPUs")
+    assert (quiet.verdict, quiet.value) == (Verdict.OK, "others used 0.1 of 2 CPUs")
     beside = of_others(170, target=Target("--pid 1", "x", [1], count="c"))
-    assert beside is not None and beside.verdict is Verdict.NOTE, "a service is not alone on its host"
+    assert beside.verdict is Verdict.NOTE, "a service is not alone on its host"
     assert not [one for one in run_checks(record(), {}) if one.name == "others' CPU"], "of older runs it is not known"
     others = others_in(record(host={"cpus": "2"}), [window("plain", storage_read_bytes=100, process_read_bytes=60)])
     assert (others.cpus, others.prolonging("cpu"), others.prolonging("")) == (None, "", "")
     assert others.prolonging("reads") == "others read 40% of what the device read"
-    before = list(run_checks(record(host_load=HostLoad(1.0, 2, 1.9, 0, 4.0)), {}))
-    assert [one.verdict for one in before if one.name == "others before"] == [Verdict.NOTE]
+    assert verdict(record(host_load=HostLoad(1.0, 2, 1.9, 0, 4.0)), "others before") is Verdict.NOTE
 
 
 # ---- of an LSM tree --------------------------------------------------------------------------------------------------
