@@ -58,7 +58,6 @@ def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run() -> None:
     ("changes", "name", "expected"),
     [
         ({"report_weight": 10**9 + 1}, "folded = perf report", Verdict.FAILED),
-        ({"report_weight": None}, "folded = perf report", Verdict.WARN),
         ({"event": "cycles:u"}, "mode", Verdict.WARN),
         ({"samples": 1_999}, "samples", Verdict.WARN),
         ({"weight": 0, "report_weight": 0, "samples": 0}, "samples", Verdict.FAILED),
@@ -69,7 +68,6 @@ def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run() -> None:
         ({"unit": "ns", "coverage": 0.7}, "coverage", Verdict.NOTE),
         ({"unit": "ns", "coverage": 0.95}, "coverage", Verdict.OK),
         ({"unit": "ns", "coverage": 1.02}, "coverage", Verdict.OK),
-        ({"unit": "ns", "coverage": 1.48}, "coverage", Verdict.WARN),
     ],
 )
 def test_a_flaw_of_the_profile_is_seen(changes: dict[str, Any], name: str, expected: Verdict) -> None:
@@ -85,7 +83,7 @@ def test_a_recording_that_perf_report_cannot_read_is_doubted_once_in_perfs_words
 
 def test_more_sampled_than_ran_is_put_down_to_steal() -> None:
     check = check_of(record(profile=good_profile(unit="ns", coverage=1.48)), "coverage")
-    assert "148%" in check.value and "steal" in check.means and check.mend
+    assert check.verdict is Verdict.WARN and "148%" in check.value and "steal" in check.means and check.mend
 
 
 def test_of_copied_stacks_that_are_incomplete_the_reason_is_told() -> None:
