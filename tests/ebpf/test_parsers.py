@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 
@@ -13,6 +14,7 @@ from ebpf.iolat_bcc import parse_biolatency
 from ebpf.iolat_bpftrace import decode
 from ground.errors import UsageError
 from ground.results.io_latency import Device
+from ioflame.instruments.runqlat import decode as decode_run_queue
 
 # Captured from bpftrace 0.17: blank lines, a key twice because of what lies behind the string's end, words between.
 _BPFTRACE = """
@@ -60,6 +62,20 @@ def test_the_shortest_may_be_long() -> None:
     program = f"BEGIN {{ {counts} exit(); }}"
     done = subprocess.run(["bpftrace", "-f", "json", "-e", program], capture_output=True, text=True, check=True)
     assert [SHORTEST_BELOW - value for _, value in read_maps(done.stdout)["a"]] == [5_000_000_000]
+
+
+def test_waits_in_the_run_queue_have_their_kinds() -> None:
+    maps = {
+        "wait": {"3,310": 1, "1,310": 900, "2,310": 5}, "wait_sum": {"1": 1_800_000, "2": 2_000_000},
+        "wait_shortest": {"1": SHORTEST_BELOW - 2000, "2": SHORTEST_BELOW - 400_000},
+        "wait_max": {"1": 2000, "2": 400_000}, "voluntary": 1000, "no_start": 3,
+    }  # fmt: skip
+    text = "\n".join(json.dumps({"type": "map", "data": {f"@{name}": rows}}) for name, rows in maps.items())
+    found = decode_run_queue(text, 42, (0, 10**9))
+    assert {name: wait.count for name, wait in found.waits.items()} == {"woken": 900, "preempted": 5, "started": 0}
+    assert (found.voluntary, found.involuntary) == (1000, 0)
+    # Of the third kind no more than one duration was kept.
+    assert found.losses == {"no_start": 3, "negative": 0, "lost_wait": 1}
 
 
 def test_a_full_map_is_a_loss() -> None:
