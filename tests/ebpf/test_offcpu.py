@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from ebpf.bpftrace import script
 from folding.offcpu import fold_off_cpu
 from ground.results.checks import Verdict
 from ground.results.off_cpu import OffStack, read_off_cpu, read_run_queue
@@ -17,53 +18,45 @@ from ioflame.instruments.offcpu import off_cpu_observer
 from ioflame.instruments.runqlat import run_queue_observer
 from tests.collectors.conftest import thread_states
 from tests.ebpf.conftest import Start
-from tests.ebpf.off_cpu_windows import adds_up, observe, observe_load, queue_of, slept_and_begun, switches
-from tests.ebpf.windows import FEW, Standin, failed, in_turns
+from tests.ebpf.off_cpu_windows import adds_up, observe, observe_load, queue_of, slept_and_begun, switches, totals_of
+from tests.ebpf.windows import FEW, Standin, failed, in_turns, observed
 from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re")]
 
 
-def test_every_kind_of_wait_is_told_and_all_adds_up(start: Start, tmp_path: Path) -> None:
-    process = start("sleep", "lock", "spin", "forever")
-    off = observe(process.pid, tmp_path)
-    window = off.end_ns - off.start_ns
-    adds_up(off)
-    assert len(off.threads) == 6  # the main one, two of the lock
-    assert off.elapsed_ns == 6 * window
-    assert not any(off.losses[name] for name in ("lost_thread", "lost_sum", "lost_stack", "lost_end")), off.losses
-    # The main thread and `forever` never moved: nothing told of them but /proc.
-    still = [thread for thread in off.threads if thread.voluntary == 0 and thread.ran_ns == 0]
-    assert [thread.off_ns for thread in still] == [{"sleep": window}] * 2
-    assert off.stacks.before_ns >= 2 * window
-    spinning = max(off.threads, key=lambda thread: thread.ran_ns)
-    assert set(spinning.off_ns) <= {"preempted", "woken"}
-    # At most one of the two waits for the mutex.
-    assert 0 < off.states["lock"].ns <= window and off.states["io"].ns == 0
-
-
-def test_turns_are_accounted_to_the_ns_and_what_is_between_them_is_not(start: Start, tmp_path: Path) -> None:
-    process = start("sleep", "lock", "spin", "forever", "churn")
-    out, stacks = tmp_path / "off.json", tmp_path / "off.data"
-    in_turns(
-        lambda children: off_cpu_observer(children, process.pid, out, stacks, turns=True),
-        lambda: slept_and_begun(process.pid, 50, 8),
+@pytest.mark.parametrize("turns", [0, 3])
+def test_every_kind_of_wait_is_told_to_the_ns_and_what_is_between_turns_is_not(
+    start: Start, tmp_path: Path, turns: int
+) -> None:
+    # In a single window some of those that come and go may live all the time.
+    modes = ["sleep", "lock", "spin", "forever", *["churn"] * bool(turns)]
+    process = start(*modes)
+    out, recording = tmp_path / "off.json", tmp_path / "off.data"
+    (in_turns if turns else observed)(
+        lambda children: off_cpu_observer(children, process.pid, out, recording, turns=bool(turns)),
+        lambda: slept_and_begun(process.pid, 50, 8 * bool(turns)),
     )
     off = read_off_cpu(out)
-    assert len(off.turns) == 3 and (off.start_ns, off.end_ns) == (off.turns[0][0], off.turns[-1][1])
-    lasted = sum(end - start for start, end in off.turns)
+    assert len(off.turns) == turns
+    watched = off.turns or [(off.start_ns, off.end_ns)]
+    assert (off.start_ns, off.end_ns) == (watched[0][0], watched[-1][1])
+    lasted = sum(end - begin for begin, end in watched)
     adds_up(off)
-    # The main one, two of the lock, one each of the others have one life of all turns; those of the churn come and go.
+    # The main one, two of the lock and one each of the others have one life of all turns.
     lasting = [thread for thread in off.threads if thread.life_ns == lasted]
-    assert len(lasting) == 7 and not any(thread.started or thread.ended for thread in lasting)
+    assert len(lasting) == len(modes) + 2 and not any(thread.started or thread.ended for thread in lasting)
     assert all(thread.life_ns <= lasted for thread in off.threads)
+    assert not any(off.losses[name] for name in ("lost_thread", "lost_sum", "lost_stack", "lost_end")), off.losses
+    # The main thread and `forever` never moved: nothing told of them but /proc.
     still = [thread for thread in lasting if thread.voluntary == 0 and thread.ran_ns == 0]
     assert [thread.off_ns for thread in still] == [{"sleep": lasted}] * 2
-    assert not any(off.losses[name] for name in ("lost_thread", "lost_sum", "lost_stack", "lost_end")), off.losses
-    by_state: Counter[str] = Counter()
-    for stack in fold_off_cpu(stacks, "rocksdb"):
-        by_state[stack.state] += stack.ns
-    assert by_state == {state: total.ns for state, total in off.states.items() if total.ns}
+    assert off.stacks.before_ns >= 2 * lasted
+    spinning = max(lasting, key=lambda thread: thread.ran_ns)
+    assert set(spinning.off_ns) <= {"preempted", "woken"}
+    # At most one of the two waits for the mutex.
+    assert 0 < sum(thread.off_ns.get("lock", 0) for thread in lasting) <= lasted and off.states["io"].ns == 0
+    assert totals_of(fold_off_cpu(recording, "rocksdb"), off.states) == off.states
 
 
 def test_a_lock_a_condition_and_a_join_are_three_things(start: Start, tmp_path: Path) -> None:
@@ -74,14 +67,13 @@ def test_a_lock_a_condition_and_a_join_are_three_things(start: Start, tmp_path: 
     still = (thread for thread in off.threads if not (thread.started or thread.ended))
     (turns,) = (thread.tid for thread in still if thread.comm == "turns")
     stacks = [stack for stack in fold_off_cpu(tmp_path / "off.data", "rocksdb") if stack.tid == turns]
-    ns = {state: sum(stack.ns for stack in stacks if stack.state == state) for state in STATES}
-    counts = {state: sum(stack.count for stack in stacks if stack.state == state) for state in STATES}
-    # A thread that is held up on its way to sleep, seen as asleep by the other one, does not wait in that round.
-    assert all(counts[state] >= 10 for state in ("lock", "condition", "join"))
-    # A nap is never too short: 4, 2 and 1 ms.
+    waits = totals_of(stacks, STATES)
     for state, nap_ms in (("lock", 4), ("condition", 2), ("join", 1)):
-        assert ns[state] >= counts[state] * nap_ms * 1e6 / 2
-    assert ns["futex"] == 0
+        # A thread that is held up on its way to sleep, seen as asleep by the other one, does not wait in that round.
+        assert waits[state].count >= 10
+        # A nap is never too short.
+        assert waits[state].ns >= waits[state].count * nap_ms * 1e6 / 2
+    assert waits["futex"].ns == 0
     folded = (tmp_path / "offcpu.folded").read_text()
     assert all(f"[{state}]" in folded for state in ("lock", "condition", "join"))
     # The main thread naps, and none of it is a lock.
@@ -120,17 +112,14 @@ def test_stacks_have_true_names_and_weights(start: Start, tmp_path: Path) -> Non
     process = start("sleep", "lock", "hostile")
     off = observe(process.pid, tmp_path, sleeps=200)
     stacks = fold_off_cpu(tmp_path / "off.data", "rocksdb")
-    by_state = {state: sum(s.ns for s in stacks if s.state == state) for state in off.states}
-    assert by_state == {state: total.ns for state, total in off.states.items()}
-    counted = {state: sum(s.count for s in stacks if s.state == state) for state in off.states}
-    assert counted == {state: total.count for state, total in off.states.items()}
+    assert totals_of(stacks, off.states) == off.states
     assert {stack.tid for stack in stacks} == {thread.tid for thread in off.threads}
 
     def through(state: str, frame: str) -> int:
         return sum(s.count for s in stacks if s.state == state and frame in s.frames)
 
     # But for a wait of before the window, which has no callers.
-    assert through("lock", "locks") >= counted["lock"] - 1
+    assert through("lock", "locks") >= off.states["lock"].count - 1
     assert through("sleep", "sleeps") > 0 == through("lock", "sleeps")
     frames = {frame for stack in stacks for frame in stack.frames}
     assert not [frame for frame in frames if "bpf" in frame], "the tracer's own frames"
@@ -203,22 +192,6 @@ def test_the_waker_stands_on_what_it_woke(start: Start, tmp_path: Path) -> None:
     assert any(stack.frames[-1] == "[interrupt]" for stack in wakers("sleep"))
 
 
-def test_a_process_that_ends_keeps_what_was_seen_of_it(start: Start, tmp_path: Path) -> None:
-    process = start("sleep", "spin")
-
-    def load() -> None:
-        slept_and_begun(process.pid, 20)
-        process.kill()
-        process.wait()
-
-    off = observe_load(process.pid, tmp_path, load)
-    adds_up(off)
-    assert off.process_ended_ns is not None
-    assert off.start_ns < off.process_ended_ns < off.end_ns
-    assert all(thread.ended for thread in off.threads) and len(off.threads) == 3
-    assert "process" in {check.name for check in off.checks()}
-
-
 def test_run_queue_waits_are_those_of_the_scheduler(start: Start, tmp_path: Path) -> None:
     process = start("sleep", "lock", "spin", "churn")
     queue = queue_of(process.pid, tmp_path, lambda: slept_and_begun(process.pid, 500, 100))
@@ -257,3 +230,13 @@ def test_a_full_map_of_waits_is_told(start: Start, tmp_path: Path) -> None:
     queue = queue_of(process.pid, tmp_path, lambda: slept_and_begun(process.pid, 50, 8), map_entries=1)
     assert queue.losses["lost_thread"] > 0
     assert Verdict.FAILED in {check.verdict for check in queue.checks()}
+
+
+@pytest.mark.needs("bpftrace", "unshare")
+def test_a_script_prints_what_its_head_says(start: Start) -> None:
+    """As a user runs it; in a mount namespace of its own, tracefs where the host has not mounted it."""
+    tracefs = "[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing"
+    words = ["bpftrace", str(script("runqlat")), str(start("sleep", "lock").pid), "1"]
+    argv = ["unshare", "--mount", "sh", "-c", f'{tracefs}; exec "$@"', "sh", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0 and "@woken_us" in done.stdout, done.stderr

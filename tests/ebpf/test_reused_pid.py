@@ -15,13 +15,15 @@ from collectors.pmp_plan import PmpPlan
 from ebpf.iolat import IoLatencyRequest, io_latency_observer
 from ebpf.ladder import LadderRequest
 from folding.pmp import fold_pmp
+from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.io_latency import read_io_latency
 from ground.results.pmp import read_pmp
 from ground.system.process import Children
+from tests.collectors.conftest import thread_states
 from tests.ebpf.conftest import Build, Disk, Start
 from tests.ebpf.off_cpu_windows import adds_up, observe_load, queue_of, slept_and_begun, switches
-from tests.ebpf.windows import BACKENDS, FEW, Load, Standin, ladder_of, observed
+from tests.ebpf.windows import BACKENDS, FEW, Load, Standin, checked, ladder_of, observed
 from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re", "set_tid")]
@@ -60,16 +62,17 @@ def succeed(reborn: Path, program: Path) -> Iterator[Succeed]:
 
 
 def test_off_cpu_ends_with_the_process(start: Start, succeed: Succeed, tmp_path: Path) -> None:
-    first = start("sleep")
+    first = start("sleep", "spin")
 
     def load() -> None:
         slept_and_begun(first.pid, 50)
         slept_and_begun(succeed(first, "churn", "spin"), 0, 20)
 
     off = observe_load(first.pid, tmp_path, load)
-    assert off.process_ended_ns is not None and off.process_ended_ns < off.end_ns
-    assert len(off.threads) == 2 and all(thread.ended for thread in off.threads)
+    assert off.process_ended_ns is not None and off.start_ns < off.process_ended_ns < off.end_ns
+    assert len(off.threads) == 3 and all(thread.ended for thread in off.threads)
     assert max(thread.end_ns for thread in off.threads) == off.process_ended_ns
+    assert "process" in {check.name for check in off.checks()}
     adds_up(off)
 
 
@@ -133,6 +136,9 @@ def test_the_ladder_ends_with_the_process(
     ladder = ladder_of(request, tmp_path, both(first, reborn, build(), shape), first)
     assert (ladder.start, ladder.threads, ladder.process_ended) == (begins, 1, True)
     assert ladder.queries == ladder.finished == FEW
+    # Soon after its functions were probed, or not: attaching takes as long as it takes.
+    soon = ladder.ended_soon_s
+    assert checked(ladder, "window").verdict is (Verdict.WARN if soon is None else Verdict.FAILED)
 
 
 def main_switches(pid: int) -> int:
@@ -143,7 +149,7 @@ def main_switches(pid: int) -> int:
 def held_outside_of_a_round(sampler: int, target: int) -> bool:
     """Whether the sampler, which is stopped here, traces no thread of the target; otherwise it goes on."""
     os.kill(sampler, signal.SIGSTOP)
-    until(lambda: Path(f"/proc/{sampler}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    until(lambda: set(thread_states(sampler).values()) == {"T"})
     tasks = Path(f"/proc/{target}/task").iterdir()
     if all("\nTracerPid:\t0\n" in (task / "status").read_text() for task in tasks):
         return True
@@ -177,4 +183,4 @@ def test_stacks_are_those_of_the_process(start: Start, succeed: Succeed, tmp_pat
     # gdb -readnever names exported functions alone; since glibc 2.41 sleep's is below one that is not.
     assert any("nanosleep" in frame or "syscall_cancel" in frame for frame in frames)
     assert not frames & {"spins", "locks", "take", "give", "pthread_mutex_lock", "__lll_lock_wait"}
-    assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "SRD"
+    assert thread_states(pid)[pid] in "SRD"
