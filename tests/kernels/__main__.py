@@ -12,23 +12,21 @@ within a guest mean nothing: a program there takes 20 to 50 times as long.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ebpf.observer import loader_binary
 from ground.errors import EXIT_CHECK_FAILED, EXIT_OK, HostError, IoflameError, MeasurementError
 from ground.system.atomic_files import read_toml
+from ground.system.binaries import built_binary
 from tests.kernels.debian import Suite
 from tests.kernels.extract import write_extracts
 from tests.kernels.guest import Machine, boot, machine
-from tests.kernels.judge import Outcome, against_needs, judged
+from tests.kernels.judge import Outcome, against_needs, judged, needs
 from tests.kernels.kernels import Kernel, btf_of, chosen, image_of, kernels
 from tests.places import ROOT
 
@@ -93,23 +91,13 @@ def _print(title: str, columns: Mapping[str, _Column]) -> None:
         print(f"{name:<{width}}" + "".join(f"{column.get(name, ''):<10}" for column in columns.values()))
 
 
-def _needs(loader: Path, btf: Path) -> list[dict[str, Any]]:
-    """What the loader says of each instrument, and of each way that it has, on a kernel by its BTF alone."""
-    argv = [str(loader), "needs", "--btf", str(btf)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise MeasurementError(f"{' '.join(argv)}: exit code {done.returncode}: {done.stderr.strip()}")
-    told: list[dict[str, Any]] = json.loads(done.stdout)
-    return told
-
-
-def _held(loader: Path, kernels: Mapping[str, Path]) -> dict[str, dict[str, bool]]:
+def _held(kernels: Mapping[str, Path]) -> dict[str, dict[str, bool]]:
     """Prints what each kernel lacks, nothing booted for it; which instruments it can run on a disk with requests."""
     columns: dict[str, _Column] = {}
     met: dict[str, dict[str, bool]] = {}
     for version, btf in kernels.items():
         columns[version], met[version] = {}, {}
-        for one in _needs(loader, btf):
+        for one in needs(btf):
             columns[version][f"{one['instrument']} {one['way']}".rstrip()] = "met" if one["works"] else "unmet"
             if one["way"] != _BIOS:
                 met[version][one["instrument"]] = met[version].get(one["instrument"], False) or one["works"]
@@ -131,12 +119,9 @@ def _run(names: Sequence[str]) -> int:
         return EXIT_OK
     if os.geteuid() != 0:
         raise HostError("test-kernels makes a root of files that belong to root", mend="sudo make test-kernels")
-    loader = loader_binary()
-    if loader is None:
-        raise HostError("ioflame-ebpf is not built", mend="make setup")
-    met = _held(loader, btf)
+    met = _held(btf)
     place, job = machine(told, suites, _WORK), _WORK / "job"
-    _job(told, loader, job)
+    _job(told, built_binary("ioflame-ebpf"), job)
     found = {one.version: _on(one, told, place, job, met[one.version]) for one in wanted}
     _print("in a guest", found)
     outcomes = {outcome for column in found.values() for outcome in column.values()}

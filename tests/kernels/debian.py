@@ -21,7 +21,7 @@ _DAY = 86_400.0
 def mirrors() -> tuple[str, str, str]:
     """Where this host's apt fetches Debian from, and its fixes; and the suite that it runs. HostError on others."""
     argv = ["apt-get", "indextargets", "--format", "$(LABEL)\t$(REPO_URI)\t$(CODENAME)", "Created-By: Packages"]
-    lines = [line.split("\t") for line in _output(argv).splitlines()]
+    lines = [line.split("\t") for line in output(argv).splitlines()]
     found: dict[str, tuple[str, str]] = {}
     for label, address, suite in lines:
         found.setdefault(label, (address, suite))
@@ -35,7 +35,8 @@ def mirrors() -> tuple[str, str, str]:
     return address, found.get("Debian-Security", (f"{address.rstrip('/')}-security", ""))[0], suite
 
 
-def _output(argv: Sequence[str], where: Path | None = None) -> str:
+def output(argv: Sequence[str], where: Path | None = None) -> str:
+    """What a helper of the host prints; HostError where it fails, or is not there."""
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=True, cwd=where).stdout
     except FileNotFoundError:
@@ -79,7 +80,7 @@ class Suite:
             "Debug::NoLocking": "1",
         }
         options = [word for name, value in own.items() for word in ("-o", f"{name}={value}")]
-        return _output([words[0], *options, *words[1:]], where)
+        return output([words[0], *options, *words[1:]], where)
 
     def versions(self, pattern: str) -> dict[str, str]:
         """The newest version of each package whose name matches."""

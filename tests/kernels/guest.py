@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ground.errors import HostError, MeasurementError
-from tests.kernels.debian import Suite, mirrors, unpack
+from ground.errors import MeasurementError
+from tests.kernels.debian import Suite, mirrors, output, unpack
 from tests.places import ROOT
 
 _HERE = ROOT / "tests" / "kernels" / "guest"
@@ -37,15 +37,6 @@ class Machine:
     database: Path
 
 
-def _run(argv: list[str], **options: Any) -> None:
-    try:
-        subprocess.run(argv, check=True, capture_output=True, text=True, **options)
-    except FileNotFoundError:
-        raise HostError(f"{argv[0]} is not installed", mend="apt-get install e2fsprogs") from None
-    except subprocess.CalledProcessError as error:
-        raise HostError(f"{' '.join(argv)}: exit code {error.returncode}: {error.stderr.strip()[-500:]}") from None
-
-
 def _image(
     path: Path, label: str, mib: int, content: Path | None = None, *, begin: int = 0, journal: bool = True
 ) -> None:
@@ -56,7 +47,7 @@ def _image(
     argv = ["/sbin/mke2fs", "-q", "-t", "ext4", "-L", label, "-E", f"offset={begin}"]
     argv += ["-d", str(content)] if content is not None else []
     argv += [] if journal else ["-O", "^has_journal"]
-    _run([*argv, str(path), f"{mib}M"])
+    output([*argv, str(path), f"{mib}M"])
 
 
 def _partitioned(path: Path) -> None:
@@ -87,7 +78,7 @@ def _root(suite: Suite, packages: list[str], work: Path) -> tuple[Path, Path]:
     (root / "sbin/guest-init").chmod(0o755)
     # By the guest's own db_bench, here: it takes seconds instead of minutes.
     fill = ["db_bench", "--benchmarks=fillseq,compact", f"--num={_KEYS}", "--value_size=400"]
-    _run(["chroot", str(root), *fill, "--compression_type=none", "--db=/db/rocks"])
+    output(["chroot", str(root), *fill, "--compression_type=none", "--db=/db/rocks"])
     (root / "db").rename(work / "db")
     (root / "db").mkdir()
     _image(images[1], "db", 1024, work / "db")
@@ -149,7 +140,7 @@ def boot(machine: Machine, image: Path, job: Path, out: Path, limit_s: float) ->
     except subprocess.CalledProcessError as error:
         raise MeasurementError(f"qemu: exit code {error.returncode}", mend=f"less {console}") from None
     finally:
-        _run(["/sbin/debugfs", "-R", f"rdump / {out}", str(disks["out"])])
+        output(["/sbin/debugfs", "-R", f"rdump / {out}", str(disks["out"])])
         for path in disks.values():
             path.unlink()
     text = console.read_text(encoding="utf-8", errors="replace")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from ebpf.iolat import io_latency_checks
 from ebpf.ladder import ladder_checks
 from ebpf.requests import attribution_checks
 from ebpf.tail import record_checks
 from ebpf.writes import write_checks
-from ground.errors import EXIT_HOST, EXIT_OK, IoflameError
+from ground.errors import EXIT_HOST, EXIT_OK, IoflameError, MeasurementError
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import read_io_latency
 from ground.results.ladder import read_ladder
@@ -21,7 +23,9 @@ from ground.results.query_records import read_recorded
 from ground.results.request_attribution import StoredListing
 from ground.results.requests import NOTHING, read_requests, request_rows
 from ground.results.write_ladder import read_write_ladder
+from ground.system.binaries import built_binary
 from ground.system.diskstats import DiskCount
+from ground.system.process import capture
 from ioflame.analysis.request_attribution import attribute_requests
 
 # Threads' times of one thread each: by so much, or ns, their parts may be off.
@@ -49,6 +53,16 @@ class Judgement:
 
     outcome: Outcome
     words: str
+
+
+def needs(btf: Path) -> list[dict[str, Any]]:
+    """What the loader says of each instrument, and of each way that it has, on a kernel by its BTF alone."""
+    argv = [str(built_binary("ioflame-ebpf")), "needs", "--btf", str(btf)]
+    done = capture(argv, timeout=60)
+    if done.returncode:
+        raise MeasurementError(f"{' '.join(argv)}: exit code {done.returncode}: {done.text.strip()}")
+    told: list[dict[str, Any]] = json.loads(done.stdout)
+    return told
 
 
 def judged(instrument: str, load: str, name: Path) -> Judgement:
@@ -122,12 +136,6 @@ def _ladder(path: Path, _: str) -> Iterator[Check]:
 def _offcpu(path: Path, load: str) -> Iterator[Check]:
     off = read_off_cpu(path)
     yield from off.checks()
-    short = [
-        f"{thread.comm} {(thread.ran_ns + sum(thread.off_ns.values())) / thread.life_ns:.2%}"
-        for thread in off.threads
-        if abs(thread.ran_ns + sum(thread.off_ns.values()) - thread.life_ns) > max(_OFF * thread.life_ns, _OFF_NS)
-    ]
-    yield _true("each thread", not short, ", ".join(short) or f"{len(off.threads)} threads' parts make up their time")
     # Where the scheduler accounts interrupts, their time is in ours alone.
     most = off.cpu_ns * (1 + _INTERRUPTS) + _OFF_NS * len(off.threads)
     yield _true(

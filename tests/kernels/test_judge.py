@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ground.system.atomic_files import read_toml
+from ground.results.off_cpu import StateTotal
+from ground.system.atomic_files import read_toml, write_json
 from tests.kernels.judge import CHECKS, Outcome, against_needs, judged
 from tests.places import ROOT
-
-_OFF = """
-{"backend": "co-re", "pid": 7, "start_ns": 0, "end_ns": 14000000000, "process_ended_ns": null, "waker": false,
-"states": {"sleep": {"ns": SLEPT, "count": 1}}, "stacks": {"different": 1, "cut": 0, "lost_ns": 0, "before_ns": 0},
-"threads": [{"tid": 7, "comm": "sleeper", "start_ns": 0, "end_ns": 14000000000, "started": false, "ended": false,
-"ran_ns": 3000000, "cpu_ns": 3000000, "off_ns": {"sleep": SLEPT}, "voluntary": 1, "involuntary": 0}],
-"losses": {}, "kernel_symbols": true}"""
+from tests.viz.observers import off_cpu, thread
 
 
-def _left(folder: Path, code: int, said: str = "", result: str = "") -> Path:
+def _left(folder: Path, code: int, said: str = "") -> Path:
     (folder / "window.code").write_text(f"{code}\n")
     (folder / "window.err").write_text(said)
-    (folder / "window.json").write_text(result)
+    (folder / "window.json").touch()
     return folder / "window"
 
 
@@ -50,9 +46,12 @@ def test_a_guest_that_died_has_windows_that_were_not_run(tmp_path: Path) -> None
     assert judged("iolat", "reader", tmp_path / "window").outcome is Outcome.NOT_RUN
 
 
-@pytest.mark.parametrize(("slept", "outcome"), [(13_990_000_000, Outcome.WORKS), (5_133_800_000, Outcome.WRONG)])
-def test_a_sleeper_whose_sleep_is_missing_is_wrong(tmp_path: Path, slept: int, outcome: Outcome) -> None:
-    left = _left(tmp_path, 0, result=_OFF.replace("SLEPT", str(slept)))
+@pytest.mark.parametrize(("slept_ms", "outcome"), [(999, Outcome.WORKS), (367, Outcome.WRONG)])
+def test_a_sleeper_whose_sleep_is_missing_is_wrong(tmp_path: Path, slept_ms: int, outcome: Outcome) -> None:
+    """Of a second; it was on the CPU for a millisecond."""
+    left, states = _left(tmp_path, 0), {"sleep": StateTotal(slept_ms * 10**6, 1)}
+    threads = [thread(7, "sleeper", 1, sleep=slept_ms)]
+    write_json(left.with_name("window.json"), replace(off_cpu(), states=states, threads=threads))
     found = judged("offcpu", "sleeper", left)
     assert found.outcome is outcome, found.words
 
