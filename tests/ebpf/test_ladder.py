@@ -13,9 +13,20 @@ from collectors.counters import ProcessProbe, delta, device_of
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ground.errors import MeasurementError, UsageError
 from ground.results.checks import Verdict
-from ground.results.ladder import PLACES, STAGES, Ladder, read_ladder
+from ground.results.ladder import PLACES, STAGES, Ladder
 from ground.system.process import Children
-from tests.ebpf.windows import FEW, Standin, checked, failed, ladder_of, nothing_at_all, on_device, watched
+from tests.ebpf.windows import (
+    FEW,
+    Standin,
+    checked,
+    failed,
+    in_turns,
+    ladder_of,
+    nothing_at_all,
+    on_device,
+    watched,
+    whole_ladder,
+)
 from viz.tables.ladder import ladder_section
 from viz.terminal.table import section_text
 
@@ -39,7 +50,7 @@ def follow(engine: Standin, directory: Path, *orders: str, sample: int = 1, kind
 @pytest.mark.parametrize("engine", [(1,), (1, "-static")], indirect=True)
 @pytest.mark.usefixtures("kernels")
 def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -> None:
-    out, probe = tmp_path / "ladder.json", ProcessProbe(engine.pid, device_of(engine.data))
+    probe = ProcessProbe(engine.pid, device_of(engine.data))
     slept = device_ms = 0
 
     def load() -> None:
@@ -63,14 +74,14 @@ def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -
     assert 0 < ladder.stage("device").sum_ns < (device_ms + 1) * 10**6
     assert 0 < ladder.probe_ns < ladder.total.mean_ns
     assert ladder.device is not None and ladder.device.reads >= on_device(ladder)
-    assert checked(ladder, "sum").verdict is checked(ladder, "queries").verdict is Verdict.OK
+    assert checked(ladder, "queries").verdict is Verdict.OK
     for rung in (*ladder.stages, *ladder.classes, ladder.outside):
         if rung.count:
             # Least and most are kept beside the buckets, by programs that those of other threads may preempt.
             (low, high, _), (last, end, _) = rung.buckets[0], rung.buckets[-1]
             assert low <= rung.least_ns < high, rung.name
             assert last <= rung.most_ns and (rung.most_ns < end or end > 1 << 37), rung.name
-    assert read_ladder(out) == ladder and "memtable or block cache" in printed(ladder)
+    assert "memtable or block cache" in printed(ladder)
 
 
 def test_queries_of_all_turns_are_one_ladder(engine: Standin, tmp_path: Path) -> None:
@@ -82,19 +93,9 @@ def test_queries_of_all_turns_are_one_ladder(engine: Standin, tmp_path: Path) ->
         engine.orders(*orders)()
         read.append(delta(before, disk.snapshot(), None).process_read_bytes)
 
-    engine.order("go")  # so that it is seen which function is called
-    with Children() as children:
-        observer = ladder_observer(LadderRequest(engine.pid, 1, turns=True), children, out)
-        observer.attach()
-        engine.query("stop")
-        for _ in range(3):
-            load()
-            observer.open()
-            load()
-            observer.close()
-        load()
-        observer.detach()
-    ladder = read_ladder(out)
+    request = LadderRequest(engine.pid, 1, turns=True)
+    in_turns(lambda children: ladder_observer(request, children, out), load, engine)
+    ladder = whole_ladder(out)
     assert len(ladder.turns) == 3 and len(set(read)) == 1
     assert (ladder.start, ladder.threads, ladder.incomplete) == ("query", 1, 0)
     assert ladder.queries == ladder.followed == 3 * 3 * FEW
@@ -103,16 +104,11 @@ def test_queries_of_all_turns_are_one_ladder(engine: Standin, tmp_path: Path) ->
     assert ladder.outside.count == ladder.queries - 3
     assert ladder.outside.sum_ns + sum(rung.sum_ns for rung in ladder.classes) < ladder.seconds * 1e9
     assert {name for name, n in ladder.losses.items() if n} <= {"missed_in", "requeued"}
-    assert checked(ladder, "sum").verdict is checked(ladder, "queries").verdict is Verdict.OK
 
 
 @pytest.mark.needs("bpftool")
 def test_a_lost_request_is_no_answer_to_whether_its_thread_slept(engine: Standin, tmp_path: Path) -> None:
     out, orders = tmp_path / "ladder.json", tmp_path / "orders"
-
-    def load() -> None:
-        engine.query(f"1 {FEW}")
-
     with Children() as children:
         observer = ladder_observer(LadderRequest(engine.pid, 1), children, out)
         with watched(observer, engine):
@@ -125,8 +121,8 @@ def test_a_lost_request_is_no_answer_to_whether_its_thread_slept(engine: Standin
             keys = (key.to_bytes(flights["bytes_key"], "big").hex(" ") for key in range(flights["max_entries"]))
             orders.write_text("\n".join(map(update.format, keys)) + "\n", encoding="ascii")
             subprocess.run(["bpftool", "batch", "file", orders], capture_output=True, check=True)
-            load()
-    ladder = read_ladder(out)
+            engine.query(f"1 {FEW}")
+    ladder = whole_ladder(out)
     assert ladder.losses["lost_request"] == ladder.of_class("disorder").count == FEW
     assert ladder.of_class("awake").count == 0
 
@@ -137,16 +133,12 @@ def maps_of(pid: int) -> set[int]:
     return {int(number) for number in re.findall(r"map_id:\s*(\d+)", descriptors)}
 
 
-@pytest.mark.parametrize("engine", [(2,), (3,)], indirect=True)
-def test_the_function_that_is_really_called_is_found(
-    engine: Standin, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize(("engine", "name"), [((2,), "Get("), ((3,), "GetImpl(")], indirect=["engine"])
+def test_the_function_that_is_really_called_is_found(engine: Standin, tmp_path: Path, name: str) -> None:
     ladder = follow(engine, tmp_path, f"1 {_MANY}")
     (watched,) = ladder.query
-    if request.node.callspec.params["engine"][0] == 2:  # of two overloads the outer one, and not the one it calls
-        assert watched.name.startswith("rocksdb::DBImpl::Get(") and "std::" not in watched.name
-    else:
-        assert watched.name.startswith("rocksdb::DBImpl::GetImpl(")
+    # Of two overloads the outer one, and not the one it calls.
+    assert watched.name.startswith(f"rocksdb::DBImpl::{name}") and "std::" not in watched.name
     assert watched.calls > 0 and ladder.losses["nested"] == 0
     assert ladder.queries == on_device(ladder) == _MANY
 
@@ -190,7 +182,6 @@ def test_reads_one_after_the_other_are_parts_of_their_query(engine: Standin, tmp
     assert all(0 <= part.most_ns <= several.most_ns for part in parts.parts)
     assert ns["device"] > ns["between"] > 0 and ns["before"] > 0 and ns["after"] > 0 and ns["reader"] > 0
     assert not failed(ladder_checks(ladder))
-    assert checked(ladder, "sum of several").verdict is checked(ladder, "queries").verdict is Verdict.OK
     assert not [one for one in ladder_checks(ladder) if one.name == "ladder several"]
     told = printed(ladder)
     assert f"several: n {_MANY + FEW:,}; {parts.reads / several.count:.2f} read calls" in told
@@ -204,7 +195,6 @@ def test_a_read_that_another_thread_answers_is_a_sleep(engine: Standin, tmp_path
     assert ns["queue"] == ns["device"] == 0
     # The other thread answers once this one sleeps.
     assert ns["sleep"] >= FEW * 200_000
-    assert checked(ladder, "sum of foreign").verdict is Verdict.OK
     assert f"foreign: n {FEW}; 1.00 read calls and 0.00 requests each" in printed(ladder)
 
 
@@ -249,18 +239,6 @@ def test_one_in_eight_is_one_in_eight(engine: Standin, tmp_path: Path) -> None:
     assert ladder.queries == 80000
     # Gaps of 1 to 15, evenly drawn: their mean is known within 6 of its standard errors.
     assert abs(ladder.followed - 10000) < 6 * 10000**0.5 * 4.32 / 8
-
-
-def test_a_process_that_dies_leaves_what_was_counted(engine: Standin, tmp_path: Path) -> None:
-    def load() -> None:
-        assert engine.query(f"1 {FEW}") == FEW
-        engine.kill()
-
-    ladder = ladder_of(LadderRequest(engine.pid, 1), tmp_path, load, engine)
-    assert ladder.process_ended and ladder.finished == FEW
-    # Soon after its functions were probed, or not: attaching takes as long as it takes.
-    soon = ladder.ended_soon_s
-    assert checked(ladder, "window").verdict is (Verdict.WARN if soon is None else Verdict.FAILED)
 
 
 def test_an_empty_window_is_an_error(engine: Standin, tmp_path: Path) -> None:

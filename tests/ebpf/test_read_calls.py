@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,16 +22,10 @@ _FEW = 509
 
 @pytest.fixture
 def waiting_fio(data: Path) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that becomes fio (exec) once it reads its options: its pid is known before."""
-    code = (
-        "import os, sys\n"
-        "options = sys.stdin.readline().split()\n"
-        f"os.execvp('fio', ['fio', '--name=a', '--filename={data}', '--rw=randread', '--bs=8k', '--size=16m', "
-        "'--direct=1', '--thread', '--output-format=terse', *options])\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    """A shell that becomes fio (exec) once it reads its options: its pid is known before."""
+    fio = f"fio --name=a --filename={data} --rw=randread --bs=8k --size=16m --direct=1 --thread --output-format=terse"
+    argv = ["sh", "-c", f"read options; exec {fio} $options"]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     yield process
     process.kill()
     process.communicate()

@@ -72,13 +72,20 @@ def nothing_at_all() -> None:
 
 
 @contextlib.contextmanager
-def watched(observer: Observer, engine: OrderedProgram | None = None) -> Iterator[None]:
-    """A window of the observer. engine: has queries while it attaches, and none that were not ordered in the window."""
+def _attached(observer: Observer, engine: OrderedProgram | None) -> Iterator[Observer]:
+    """engine: has queries while the observer attaches, and then none but those that are ordered."""
     if engine is not None:
         engine.order("go")
     with attached(observer, Reporter(quiet=True)):
         if engine is not None:
             engine.query("stop")
+        yield observer
+
+
+@contextlib.contextmanager
+def watched(observer: Observer, engine: OrderedProgram | None = None) -> Iterator[None]:
+    """A window of the observer."""
+    with _attached(observer, engine):
         observer.open()
         yield
         observer.close()
@@ -90,11 +97,11 @@ def observed(observer: Callable[[Children], Observer], load: Load, engine: Order
         load()
 
 
-def in_turns(observer: Callable[[Children], Observer], load: Load, number: int = 3) -> None:
-    """The load in each of so many turns of an observer, and as often in between, before and after."""
-    with Children() as children, attached(observer(children), Reporter(quiet=True)) as one:
+def in_turns(observer: Callable[[Children], Observer], load: Load, engine: OrderedProgram | None = None) -> None:
+    """The load in each of three turns of an observer, and in between, before and after."""
+    with Children() as children, _attached(observer(children), engine) as one:
         load()
-        for _ in range(number):
+        for _ in range(3):
             one.open()
             load()
             one.close()
@@ -102,10 +109,15 @@ def in_turns(observer: Callable[[Children], Observer], load: Load, number: int =
 
 
 def ladder_of(request: LadderRequest, directory: Path, load: Load, engine: OrderedProgram | None = None) -> Ladder:
-    """The ladder of a window in which the load was carried out; its parts add up, whatever happened."""
+    """The ladder of a window in which the load was carried out."""
     out = directory / "ladder.json"
     observed(lambda children: ladder_observer(request, children, out), load, engine)
-    ladder = read_ladder(out)
+    return whole_ladder(out)
+
+
+def whole_ladder(path: Path) -> Ladder:
+    """A ladder from its file; its parts add up, whatever happened."""
+    ladder = read_ladder(path)
     for whole, parts in ((ladder.total, ladder.stages), *((one, many.parts) for one, many in ladder.with_parts)):
         assert not parts or {part.count for part in parts} == {whole.count}, whole.name
         assert sum(part.sum_ns for part in parts) == whole.sum_ns, whole.name
