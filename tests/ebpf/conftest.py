@@ -17,10 +17,9 @@ import pytest
 
 from ebpf.observer import loader_binary
 from tests.ebpf.windows import Standin
-from tests.ebpf.writers import Writer, calls_of
+from tests.ebpf.writers import Writer
 from tests.programs import FRAMES, compiled
 from tests.recorded_run import made_once
-from tests.until import until
 from tests.workloads.jars import host_library
 
 _SIZE = 64 << 20
@@ -224,8 +223,6 @@ DB_FLAGS = [
 ]  # fmt: skip
 # A cache of a few blocks: nearly every query reads.
 DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
-# Parameters of `reader`: pytest shares a reader between tests whose parameter is the same object.
-ONE_READER, FOUR_READERS = (1, *DIRECT), (4, *DIRECT)
 
 
 @pytest.fixture(scope="session")
@@ -237,26 +234,6 @@ def db(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     copy = tmp_path_factory.mktemp("rocksdb") / "db"
     return Path(shutil.copytree(made_once(shared, "ebpf-db", make), copy))
-
-
-@pytest.fixture(scope="module")
-def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
-    """The pid of a db_bench that reads, once its cache is warm: `parametrize("reader", [(threads, *flags)])`.
-
-    Tests of a module that look at the same one run one after the other, and it is started once. Nobody else can open
-    its database meanwhile.
-    """
-    threads, *flags = request.param
-    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
-    process = subprocess.Popen(
-        [*command, "--duration=600", *DB_FLAGS, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        until(lambda: calls_of(process.pid, "syscr") > 3000, process)
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:

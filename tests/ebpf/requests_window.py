@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +31,19 @@ import os, mmap, sys
 f, b = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 8192)
 print("reading", flush=True)
 """
+
+
+@contextlib.contextmanager
+def reading(path: Path | str, blocks: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that reads the first blocks of a file again and again, for as long as it lives."""
+    code = f"{READER}while True:\n  for place in range({blocks}): os.preadv(f, [b], place * 8192)\n"
+    process = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == b"reading\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ground.system.descendants import descendants
 from tests.bpf import programs_of
 from tests.conftest import Ioflame
 from tests.ebpf.conftest import Disk, Start, run_fio
+from tests.ebpf.requests_window import reading
 from tests.ebpf.windows import failed, observed
 from tests.places import ROOT
 from tests.until import until
@@ -38,21 +38,8 @@ def in_mount_namespace(command: str) -> tuple[str, ...]:
 @pytest.fixture
 def reader(loop: Disk) -> Iterator[subprocess.Popen[bytes]]:
     """A process that reads the loop device with O_DIRECT for as long as it lives."""
-    code = (
-        "import os,mmap,sys\n"
-        f"f = os.open({loop.path!r}, os.O_RDONLY | os.O_DIRECT)\n"
-        "b = mmap.mmap(-1, 4096)\n"
-        "print('reading', flush=True)\n"
-        "while True: os.preadv(f, [b], 8192)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == b"reading\n"
+    with reading(loop.path, 1) as process:
         yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def iolat(reader: subprocess.Popen[bytes], loop: Disk, *more: str) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,7 @@ from ground.results.query_records import QueryRecord, Recorded
 from ioflame.instruments.tail import analyse
 from tests.ebpf.conftest import DB_FLAGS, DIRECT
 from tests.ebpf.windows import FEW, Standin, failed, ladder_of, nothing_at_all, part_sums, records_of
-from tests.ebpf.writers import calls, calls_of, writing_client
-from tests.until import until
+from tests.ebpf.writers import calls, calls_of, reading_db_bench, writing_client, writing_db_bench
 from viz.tables.tail import tail_section
 from viz.terminal.table import section_text
 from workloads.registry import DEFAULT_ENGINE, engine_named, rules_named
@@ -73,10 +70,8 @@ def test_each_read_call_is_a_query_whoever_makes_it(engine: Standin, tmp_path: P
 @multiget
 def test_a_function_that_is_named_is_the_query(engine: Standin, tmp_path: Path) -> None:
     told, records = recorded(engine, tmp_path, f"3 {FEW}", kind="select", query_symbol="rocksdb::DBImpl::MultiGet")
-    assert told.kind == "select" and len(records) == FEW
     # Overloads that call each other are one query.
-    (watched,) = told.query
-    assert watched.name.startswith("rocksdb::DBImpl::MultiGet(") and "bool" not in watched.name
+    assert told.kind == "select" and len(told.query) == 1 and len(records) == FEW
     assert text_of(tmp_path).startswith("Slow selects ")
 
 
@@ -97,33 +92,11 @@ def test_a_process_without_queries_is_refused(engine: Standin, tmp_path: Path) -
         records_of(TailRequest(engine.pid), tmp_path, nothing_at_all)
 
 
-Bench = Callable[..., int]
-
-
-@pytest.fixture
-def bench(db: Path) -> Iterator[Bench]:
-    """`bench(benchmark, *flags)`: a db_bench that reads with O_DIRECT, once it does; its pid."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def begin(benchmark: str, *flags: str) -> int:
-        command = ["db_bench", f"--benchmarks={benchmark}", "--use_existing_db=1", f"--db={db}", "--duration=600"]
-        process = subprocess.Popen(
-            [*command, *DB_FLAGS, *DIRECT, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        started.append(process)
-        until(lambda: calls_of(process.pid, "syscr") > 1000, process)
-        return process.pid
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
-
-
 @pytest.mark.needs("db_bench")
-def test_a_multiget_of_db_bench_is_its_reads_one_after_the_other(bench: Bench, tmp_path: Path) -> None:
-    pid = bench("multireadrandom", "--multiread_batched=true", "--batch_size=10")
-    ladder = ladder_of(LadderRequest(pid, 1), tmp_path, calls(pid, "syscr", 3000))
+def test_a_multiget_of_db_bench_is_its_reads_one_after_the_other(db: Path, tmp_path: Path) -> None:
+    flags = [*DB_FLAGS, *DIRECT, "--multiread_batched=true", "--batch_size=10"]
+    with reading_db_bench(db, "multireadrandom", *flags) as pid:
+        ladder = ladder_of(LadderRequest(pid, 1), tmp_path, calls(pid, "syscr", 3000))
     assert ladder.kind == "multiget" and any("MultiRead" in watched.name for watched in ladder.reader)
     whole, parts = ladder.of_class("several"), ladder.several
     # A key is a read, but for those whose block is cached or another key's of the same.
@@ -132,22 +105,23 @@ def test_a_multiget_of_db_bench_is_its_reads_one_after_the_other(bench: Bench, t
 
 
 @pytest.mark.needs("db_bench")
-def test_seeks_of_db_bench_are_followed_by_both_instruments(bench: Bench, tmp_path: Path) -> None:
-    pid = bench("seekrandom", "--seek_nexts=20")
-    ladder = ladder_of(LadderRequest(pid, 1), tmp_path, calls(pid, "syscr", 3000))
-    assert ladder.kind == "seek" and [watched.name.partition("(")[0] for watched in ladder.query] == [
-        "rocksdb::DBIter::Seek"
-    ]
-    # Twenty Nexts read more than one block now and then, after the Seek has returned.
-    assert 0 < ladder.outside_reads < 20 * ladder.outside.count
-    told, records = records_of(TailRequest(pid, keep="all"), tmp_path, calls(pid, "syscr", 3000))
-    assert told.kind == "seek" and records and not failed(record_checks(told))
-    # What a Next reads is in no Seek: the read calls have it.
+def test_seeks_of_db_bench_are_followed_by_both_instruments(db: Path, tmp_path: Path) -> None:
     reads = tmp_path / "reads"
     reads.mkdir()
-    before = calls_of(pid, "syscr")
-    told, _ = records_of(TailRequest(pid, keep="all", kind="read"), reads, calls(pid, "syscr", 3000))
-    assert told.kind == "read" and told.queries == told.followed <= calls_of(pid, "syscr") - before
+    with reading_db_bench(db, "seekrandom", *DB_FLAGS, *DIRECT, "--seek_nexts=20") as pid:
+        load = calls(pid, "syscr", 3000)
+        ladder = ladder_of(LadderRequest(pid, 1), tmp_path, load)
+        told, records = records_of(TailRequest(pid, keep="all"), tmp_path, load)
+        before = calls_of(pid, "syscr")
+        of_reads, _ = records_of(TailRequest(pid, keep="all", kind="read"), reads, load)
+        made = calls_of(pid, "syscr") - before
+    (watched,) = ladder.query
+    assert ladder.kind == "seek" and watched.name.startswith("rocksdb::DBIter::Seek(")
+    # Twenty Nexts read more than one block now and then, after the Seek has returned.
+    assert 0 < ladder.outside_reads < 20 * ladder.outside.count
+    assert told.kind == "seek" and records and not failed(record_checks(told))
+    # What a Next reads is in no Seek: the read calls have it.
+    assert of_reads.kind == "read" and of_reads.queries == of_reads.followed <= made
     tail = analyse(reads, rules_named(DEFAULT_ENGINE))[0]
     assert {"seek", "iterate"} <= {row.name for row in tail.mix} and "what for" in section_text(tail_section(tail))
     assert sum(row.tail_share for row in tail.mix) == pytest.approx(1)
@@ -155,18 +129,8 @@ def test_seeks_of_db_bench_are_followed_by_both_instruments(bench: Bench, tmp_pa
 
 @pytest.mark.needs("db_bench")
 def test_of_a_process_that_only_writes_the_writes_are_followed(tmp_path: Path) -> None:
-    command = ["db_bench", "--benchmarks=fillrandom", f"--db={tmp_path / 'db'}", "--num=10000000", "--sync=1"]
-    writer = subprocess.Popen(
-        [*command, "--threads=2", "--duration=600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        until(lambda: calls_of(writer.pid, "syscw") > 500, writer)
-        told, records = records_of(TailRequest(writer.pid, expected=3), tmp_path, calls(writer.pid, "syscw", 1000))
-        with pytest.raises(MeasurementError, match=r"not called within 1 s: Get of .* but WriteImpl was"):
-            records_of(TailRequest(writer.pid, kind="get"), tmp_path, nothing_at_all)
-    finally:
-        writer.kill()
-        writer.wait()
+    with writing_db_bench(tmp_path / "db", "--threads=2") as pid:
+        told, records = records_of(TailRequest(pid, expected=3), tmp_path, calls(pid, "syscw", 1000))
     assert told.kind == "write" and any("Get was not called" in note for note in told.notes) and records
     assert text_of(tmp_path).startswith("Slow writes (process ")
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ground.results.checks import Verdict
-from tests.ebpf.requests_window import READER, Seen, seen
-from tests.ebpf.writers import calls, calls_of
-from tests.until import until
+from tests.ebpf.conftest import Start
+from tests.ebpf.requests_window import Seen, reading, seen
+from tests.ebpf.writers import calls, reading_db_bench
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("co-re", "db_bench", "loop")]
 
@@ -87,28 +86,22 @@ def test_a_cache_too_small_reads_filter_index_and_data_of_each_key_in_its_file(o
     assert most.reads >= 0.98 * sum(row.reads for row in found.attribution.files if row.owner == "database")
 
 
-def test_all_that_is_written_is_somebody_s_and_the_sums_are_diskstats(own_disk: Path, tmp_path: Path) -> None:
+def test_all_that_is_written_is_somebody_s_and_the_sums_are_diskstats(
+    own_disk: Path, start: Start, tmp_path: Path
+) -> None:
     """A db_bench that overwrites with sync, flushes and compacts, while another process reads a file of its own."""
     database, other = own_disk / "written", own_disk / "other"
     other.write_bytes(os.urandom(1 << 20) * 8)
-    code = f"{READER}while True:\n  for place in range(700): os.preadv(f, [b], place * 8192)\n"
     db_bench(database, "fillrandom,flush,waitforcompaction", "--num=5000")
     os.sync()
     flags = ["--use_existing_db=1", "--num=5000", "--sync=1", "--writes=600", "--write_buffer_size=65536"]
-    with (
-        subprocess.Popen([sys.executable, "-c", code, other], stdout=subprocess.PIPE) as reader,
-        subprocess.Popen(["sleep", "600"]) as nobody,
-    ):
-        try:
-            assert reader.stdout is not None and reader.stdout.readline() == b"reading\n"
-            # The observed process is an unrelated one: the load is recognised by its files alone.
-            written = seen(
-                tmp_path, lambda: db_bench(database, "overwrite", *flags),
-                device=own_disk, pid=nobody.pid, children=False, database=database,
-            )  # fmt: skip
-        finally:
-            reader.kill()
-            nobody.kill()
+    # The observed process is an unrelated one: the load is recognised by its files alone.
+    nobody = start("forever").pid
+    with reading(other, 700):
+        written = seen(
+            tmp_path, lambda: db_bench(database, "overwrite", *flags), device=own_disk, pid=nobody, children=False,
+            database=database,
+        )  # fmt: skip
     written.nothing_failed()
     kinds = {row.kind for row in written.rows(operation="write", owner="database")}
     assert {"sst", "wal", "manifest"} <= kinds, kinds
@@ -153,18 +146,10 @@ def test_a_file_that_is_moved_to_the_next_level_has_the_one_that_it_had(own_disk
 
 
 def test_reads_have_reasons_by_their_stacks(one_level: Path, tmp_path: Path) -> None:
-    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={one_level}", "--duration=600"]
     flags = ["--use_direct_reads=1", "--cache_size=8192", "--cache_numshardbits=0"]
-    reader = subprocess.Popen(
-        [*command, *_FILES_OF_4_MIB, *_ONE_LEVEL, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        until(lambda: calls_of(reader.pid, "syscr") > 1000, reader)
-        load = calls(reader.pid, "syscr", 4000)
-        found = seen(tmp_path, load, device=one_level, pid=reader.pid, children=False, database=one_level, reasons=4)
-    finally:
-        reader.kill()
-        reader.wait()
+    with reading_db_bench(one_level, "readrandom", *_FILES_OF_4_MIB, *_ONE_LEVEL, *flags) as pid:
+        load = calls(pid, "syscr", 4000)
+        found = seen(tmp_path, load, device=one_level, pid=pid, children=False, database=one_level, reasons=4)
     found.nothing_failed()
     reads = [row for row in found.attribution.reasons if row.operation == "read"]
     total, of_process = sum(row.requests for row in reads), found.count(operation="read", submitter="process")

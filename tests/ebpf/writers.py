@@ -56,9 +56,6 @@ class Written:
 class Writer(OrderedProgram):
     """The program, once its database is open."""
 
-    def __init__(self, program: Path, directory: Path, options: str) -> None:
-        super().__init__(program, directory, options)
-
     def write(self, load: Load) -> Sequence[int]:
         self.order(str(load))
         return [int(word) for word in self.answer().split()]
@@ -87,17 +84,35 @@ def followed(request: WritesRequest, out: Path, load: Carry) -> WriteLadder:
 
 
 @contextlib.contextmanager
-def writing_client(engine: str, directory: Path, threads: int) -> Iterator[int]:
-    """Our client, which syncs each of its writes; its pid, once it writes."""
-    argv = [str(built_binary("ioflame-client")), f"--engine={engine}", f"--db={directory}", "--benchmarks=fillrandom"]
-    argv += ["--num=100000", f"--threads={threads}", "--sync=true", "--duration=600"]
+def _client(argv: Sequence[str], name: str, number: int) -> Iterator[int]:
+    """The pid of a client, once it has made so many read calls (syscr) or write calls (syscw)."""
     client = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: calls_of(client.pid, "syscw") > 500, client)
+        until(lambda: calls_of(client.pid, name) > number, client)
         yield client.pid
     finally:
         client.kill()
         client.wait()
+
+
+def writing_client(engine: str, directory: Path, threads: int) -> contextlib.AbstractContextManager[int]:
+    """Our client, which syncs each of its writes; its pid, once it writes."""
+    argv = [str(built_binary("ioflame-client")), f"--engine={engine}", f"--db={directory}", "--benchmarks=fillrandom"]
+    return _client([*argv, "--num=100000", f"--threads={threads}", "--sync=true", "--duration=600"], "syscw", 500)
+
+
+def writing_db_bench(database: Path, *flags: str) -> contextlib.AbstractContextManager[int]:
+    """db_bench, which syncs each of its writes."""
+    argv = ["db_bench", "--benchmarks=fillrandom", f"--db={database}", "--num=10000000", "--sync=1", "--duration=600"]
+    return _client([*argv, *flags], "syscw", 500)
+
+
+def reading_db_bench(
+    database: Path, benchmark: str, *flags: str, number: int = 1000
+) -> contextlib.AbstractContextManager[int]:
+    """db_bench, once it has made so many read calls."""
+    argv = ["db_bench", f"--benchmarks={benchmark}", f"--db={database}", "--use_existing_db=1", "--duration=600"]
+    return _client([*argv, *flags], "syscr", number)
 
 
 def calls_of(pid: int, name: str) -> int:
