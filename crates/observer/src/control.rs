@@ -274,14 +274,6 @@ mod tests {
     }
 
     #[test]
-    fn both_orders_may_come_at_once() {
-        let (mut control, mut orders, _answers) = served();
-        orders.write_all(b"open\nclose\n").unwrap();
-        control.ready().unwrap();
-        assert_eq!(control.end(), Some(End::Closed));
-    }
-
-    #[test]
     fn turns_end_with_the_orders_or_a_signal() {
         let (mut control, mut orders, mut answers) = served();
         orders.write_all(b"open\nclo").unwrap();
@@ -301,11 +293,11 @@ mod tests {
         assert!(line(&mut answers).starts_with("ready ") && line(&mut answers) == "close 1\n");
 
         // In a turn, and between two.
-        for order in ["open\n", "open\nclose\n"] {
+        for (order, end) in [("open\n", None), ("open\nclose\n", Some(End::Closed))] {
             let (mut control, mut orders, _answers) = served();
             orders.write_all(order.as_bytes()).unwrap();
             control.ready().unwrap();
-            control.end();
+            assert_eq!(control.end(), end);
             nix::sys::signal::raise(Signal::SIGTERM).unwrap();
             assert!(control.end_until(Instant::now() + Duration::from_secs(600)).is_some());
             assert!(!control.again(), "{order}");

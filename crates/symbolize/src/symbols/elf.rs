@@ -271,10 +271,4 @@ mod tests {
         assert_eq!(at(0, 0x1_0000), Some(0x1_0000), "64 KiB");
         assert_eq!([at(0, 0x1000), at(0xc000, 0xd000)], [None, None]);
     }
-
-    #[test]
-    fn build_ids_become_paths() {
-        let path = build_id_path(Path::new("/usr/lib/debug"), &[0xab, 0xcd, 0x01]);
-        assert_eq!(path, Some(PathBuf::from("/usr/lib/debug/.build-id/ab/cd01")));
-    }
 }
