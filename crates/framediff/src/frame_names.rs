@@ -203,21 +203,3 @@ fn is_state(plain: &str) -> bool {
 pub fn without_inline_mark(name: &str) -> &str {
     name.strip_suffix("_[i]").unwrap_or(name)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_state_is_a_name_of_its_own_and_code_without_a_name_is_its_object_s() {
-        let mut names = FrameNames::new(Vec::new(), &[], &[MatchRule::Canonical]);
-        let object = names.object("");
-        let states = ["[io]", "[lock]", "[woken by]", "[waker db_bench]"];
-        let keys = states.map(|state| names.frame(0, state, object));
-        assert!(states.iter().zip(keys).all(|(state, key)| names.keys[key as usize].name == *state));
-        assert_eq!(names.frame(1, "[io]", object), keys[0]);
-        assert_eq!(names.frame(0, "[unknown]", object), names.frame(1, "[libeng.so]", object));
-        let marked = |key: u32| (names.keys[key as usize].state, names.keys[key as usize].nameless);
-        assert_eq!((marked(keys[3]), marked(keys[3] + 1)), ((true, false), (false, true)));
-    }
-}

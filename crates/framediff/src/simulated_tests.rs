@@ -41,6 +41,7 @@ impl Dice {
 }
 
 /// A program: frames with the one above each, and the samples a second of those that end there.
+#[derive(Clone)]
 struct Program {
     parent: Vec<u32>,
     rate: Vec<f64>,
@@ -108,6 +109,23 @@ impl Program {
     }
 }
 
+/// Two programs, of each of which the sessions are made.
+fn compared_by(
+    basis: Basis,
+    rules: &[MatchRule],
+    programs: [&Program; 2],
+    mut sessions: impl FnMut(&Program, &mut FrameNames, usize) -> Vec<Vec<SideProfile>>,
+) -> FrameComparison {
+    let mut names = FrameNames::new(Vec::new(), &[], rules);
+    let sides = [0, 1].map(|number| Side {
+        name: ["A", "B"][number].to_owned(),
+        sessions: sessions(programs[number], &mut names, number),
+        event: None,
+        unit: "ns".to_owned(),
+    });
+    FrameComparison::new(sides, names, basis)
+}
+
 fn compared(
     before: &Program,
     after: &Program,
@@ -115,15 +133,9 @@ fn compared(
     effect: f64,
     dice: &mut Dice,
 ) -> FrameComparison {
-    let mut names = FrameNames::new(Vec::new(), &[], &ALL_RULES);
-    let mut side = |number: usize, program: &Program| Side {
-        name: ["A", "B"][number].to_owned(),
-        sessions: (0..sessions).map(|_| program.session(dice, &mut names, number, effect)).collect(),
-        event: None,
-        unit: "ns".to_owned(),
-    };
-    let sides = [side(0, before), side(1, after)];
-    FrameComparison::new(sides, names, Basis::Sessions)
+    compared_by(Basis::Sessions, &ALL_RULES, [before, after], |program, names, side| {
+        (0..sessions).map(|_| program.session(dice, names, side, effect)).collect()
+    })
 }
 
 fn different(comparison: &FrameComparison) -> usize {
@@ -161,18 +173,15 @@ fn a_frame_that_costs_more_is_found_and_named() {
     let mut dice = Dice(7);
     let mut before = Program::random(&mut dice);
     before.rate[40] = 80.0;
-    let mut after =
-        Program { parent: before.parent.clone(), rate: before.rate.clone(), interrupt: before.interrupt };
+    let mut after = before.clone();
     after.rate[40] *= 1.5;
     let found = compared(&before, &after, 6, 0.02, &mut dice);
-    let explained = Explanation::new(&found.tree, &found.inference);
-    let named: Vec<&str> =
-        explained.lines.iter().map(|&node| found.names.shown(found.tree.key[node as usize])).collect();
-    assert_eq!(named, ["f40"]);
-    let figure = found.inference.node(explained.lines[0]);
+    let explanation = Explanation::new(&found.tree, &found.inference);
+    assert_eq!(explained(&found), ["f40"]);
+    let figure = found.inference.node(explanation.lines[0]);
     let wanted = 40.0 * f64::from(SECONDS) * 1e3 / 100_000.0;
     assert!((figure.delta() - wanted).abs() < figure.half, "{figure:?} {wanted}");
-    assert!(explained.moved.is_empty());
+    assert!(explanation.moved.is_empty());
 }
 
 /// Each side of one profile that costs the same, so that shares are compared, as two files are.
@@ -183,9 +192,8 @@ fn two_profiles(
     dice: &mut Dice,
     counted: bool,
 ) -> FrameComparison {
-    let mut names = FrameNames::new(Vec::new(), &[], &[]);
-    let mut side = |number: usize, program: &Program| {
-        let mut session = program.session(dice, &mut names, number, 0.0);
+    compared_by(basis, &[], [before, after], |program, names, side| {
+        let mut session = program.session(dice, names, side, 0.0);
         let profile = &mut session[0];
         let weight: f64 = profile.stacks.iter().map(|stack| stack.weight).sum();
         (profile.queries, profile.us) = (1.0, 100.0 / weight);
@@ -193,15 +201,8 @@ fn two_profiles(
             profile.samples = 0;
             profile.stacks.iter_mut().for_each(|stack| stack.samples = 0);
         }
-        Side {
-            name: ["A", "B"][number].to_owned(),
-            sessions: vec![session],
-            event: None,
-            unit: "ns".to_owned(),
-        }
-    };
-    let sides = [side(0, before), side(1, after)];
-    FrameComparison::new(sides, names, basis)
+        vec![session]
+    })
 }
 
 fn explained(found: &FrameComparison) -> Vec<&str> {
@@ -231,13 +232,14 @@ fn of_two_profiles_what_grew_is_named_and_nothing_has_only_moved() {
         parent: (0..12).map(|n| if n == 0 { NONE } else { 0 }).collect(),
         interrupt: None,
     };
-    let mut after = Program { parent: before.parent.clone(), rate: before.rate.clone(), interrupt: None };
+    let mut after = before.clone();
     after.rate[7] *= 3.0;
     let found = two_profiles(Basis::Shares, &before, &after, &mut dice, true);
+    let explanation = Explanation::new(&found.tree, &found.inference);
     assert_eq!(explained(&found)[0], "f7");
-    assert!(Explanation::new(&found.tree, &found.inference).moved.is_empty(), "shares always cancel");
+    assert!(explanation.moved.is_empty(), "shares always cancel");
     // 20 of 240 samples became 60 of 280.
-    let figure = found.inference.node(Explanation::new(&found.tree, &found.inference).lines[0]);
+    let figure = found.inference.node(explanation.lines[0]);
     let wanted = 100.0 * (60.0 / 280.0 - 20.0 / 240.0);
     assert!((figure.delta() - wanted).abs() < figure.half, "{figure:?} {wanted}");
 }
@@ -245,9 +247,9 @@ fn of_two_profiles_what_grew_is_named_and_nothing_has_only_moved() {
 #[test]
 fn an_interrupt_is_the_machine_s_doing() {
     let mut dice = Dice(5);
-    let parent = vec![NONE, 0, 1, 0];
-    let before = Program { parent: parent.clone(), rate: vec![0.0, 80.0, 0.1, 80.0], interrupt: Some(2) };
-    let after = Program { parent, rate: vec![0.0, 80.0, 12.0, 80.0], interrupt: Some(2) };
+    let before =
+        Program { parent: vec![NONE, 0, 1, 0], rate: vec![0.0, 80.0, 0.1, 80.0], interrupt: Some(2) };
+    let after = Program { rate: vec![0.0, 80.0, 12.0, 80.0], ..before.clone() };
     let found = two_profiles(Basis::Shares, &before, &after, &mut dice, true);
     let entry = (1..found.tree.len() as u32)
         .find(|&node| found.names.shown(found.tree.key[node as usize]).starts_with("asm_common"))
@@ -262,10 +264,9 @@ fn an_interrupt_is_the_machine_s_doing() {
 #[test]
 fn without_numbers_of_samples_a_difference_is_a_part_of_the_whole() {
     let mut dice = Dice(9);
-    let parent: Vec<u32> = vec![NONE, 0, 0, 0, 0];
     let before =
-        Program { parent: parent.clone(), rate: vec![0.0, 500.0, 500.0, 30.0, 0.0], interrupt: None };
-    let after = Program { parent, rate: vec![0.0, 500.0, 500.0, 0.0, 60.0], interrupt: None };
+        Program { parent: vec![NONE, 0, 0, 0, 0], rate: vec![0.0, 500.0, 500.0, 30.0, 0.0], interrupt: None };
+    let after = Program { rate: vec![0.0, 500.0, 500.0, 0.0, 60.0], ..before.clone() };
     let found = two_profiles(Basis::Shares, &before, &after, &mut dice, false);
     let of = |name: &str| {
         let is = |&node: &u32| found.names.shown(found.tree.key[node as usize]) == name;

@@ -128,10 +128,33 @@ pub fn printed(args: &[&str], input: &[u8]) -> String {
     text(&output.stdout)
 }
 
+/// A refusal: exit code 2, nothing on standard output, and this among what it says.
+pub fn refused(args: &[&str], input: &[u8], why: &str) -> String {
+    let output = stackfold(args, input);
+    let said = text(&output.stderr);
+    assert_eq!((code(&output), text(&output.stdout)), (2, String::new()), "{args:?}: {said}");
+    assert!(said.contains(why), "{args:?}: {said}");
+    said
+}
+
 /// Its exit code and what it says.
 pub fn told(args: &[&str], input: &[u8]) -> (i32, String) {
     let output = stackfold(args, input);
     (code(&output), text(&output.stderr))
+}
+
+/// Of stacks whose weights are 1, 2, 3 ..., by RocksDB's rules: the row of each, and the depth of its anchor.
+pub fn placed(view: &str, input: &str) -> Vec<(String, i64)> {
+    let text = printed(&["categories", "--view", view, "--format", "stacks"], input.as_bytes());
+    let line = |line: &str| {
+        let fields: Vec<_> = line.split('\t').collect();
+        let number = |field: &str| field.parse::<i64>().expect("a number");
+        (number(fields[3]), fields[0].to_owned(), number(fields[1]))
+    };
+    let mut found: Vec<_> = text.lines().map(line).collect();
+    found.sort_unstable();
+    assert!(found.iter().map(|one| one.0).eq(1..=input.lines().count() as i64), "{found:?}");
+    found.into_iter().map(|(_, row, depth)| (row, depth)).collect()
 }
 
 /// Texts of some of these pieces, which bars part.
