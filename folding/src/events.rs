@@ -247,6 +247,9 @@ mod tests {
             chosen(&hybrid, Some("cpu_atom/cycles/P")).map(|(event, _)| event.map(|one| one.1)),
             Ok(Some(4))
         );
+        let cycles = |names: &[&str], wanted| chosen(names, Some(wanted)).map(|(event, _)| event);
+        assert_eq!(cycles(&["cycles:ppp"], "cycles"), Ok(Some(("cycles:ppp".to_owned(), 3))));
+        assert_eq!(cycles(&["cycles:u", "cycles:k"], "cycles:k"), Ok(Some(("cycles:k".to_owned(), 4))));
         let said = chosen(&hybrid[..2], None).expect_err("two");
         assert!(said.contains("for example: --event 'cycles'"), "{said}");
         for refused in [

@@ -71,25 +71,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_has_the_group_of_its_interval() {
-        let found: Intervals = "7 30 40 2\n7 10 20 1\n7 20 30 9\n8 15 16 3\n7 5 5 8\n".parse().unwrap();
-        for (thread, time, group) in [
-            (7, 9, None),
-            (7, 10, Some(1)),
-            (7, 19, Some(1)),
-            (7, 20, Some(9)),
-            (7, 39, Some(2)),
-            (7, 40, None),
-            (8, 15, Some(3)),
-            (8, 16, None),
-            (9, 15, None),
-            (7, 5, None),
-        ] {
-            assert_eq!(found.group(thread, time), group, "{thread} {time}");
-        }
-    }
-
-    #[test]
     fn what_makes_no_sense_is_refused() {
         for (text, why) in [
             ("7 1 2", "line 1 is no TID BEGIN END GROUP"),

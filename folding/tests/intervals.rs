@@ -1,6 +1,6 @@
 //! Samples by intervals of threads, as the program is called.
 
-use crate::common::{Files, code, pieces, stackfold, text, told};
+use crate::common::{Files, code, pieces, refused, stackfold, text, told};
 use proptest::prelude::*;
 use stackfold::intervals::Intervals;
 
@@ -24,10 +24,9 @@ fn samples_are_weighed_by_the_interval_of_their_thread() {
         (["--intervals", &file("b", "1 9 8 7\n")], "line 1 ends before it begins"),
         (["--intervals", "/nowhere/intervals"], "cannot read /nowhere/intervals"),
     ] {
-        let (code, said) = told(&args, input.as_bytes());
-        assert!(code == 2 && said.contains(why), "{said}");
+        refused(&args, input.as_bytes(), why);
     }
-    assert_eq!(told(&["--intervals", &intervals], b"t;main;f 3\n").0, 2);
+    refused(&["--intervals", &intervals], b"t;main;f 3\n", "--intervals");
     let (_, said) = told(&["--intervals", &file("c", "")], input.as_bytes());
     assert!(said.contains("none of the 3 samples passed --intervals"));
 }

@@ -1,5 +1,5 @@
 //! Every variant of `perf script` text that was seen, from perf 3.13 to 6.12, and the cases other folders
-//! lose. Header lines alone are in `src/input/perf_script/header_tests.rs`.
+//! lose. Header lines alone are in `src/input/perf_script/header_tests.rs`, names of starts of threads in `src/roots.rs`.
 
 use crate::common::{fold, text};
 use stackfold::collector::{Label, Options, Weight};
@@ -28,43 +28,13 @@ fn marked() -> Options {
 const HEAD: &str = "t  2802  1121.820280:         10 cycles: ";
 
 #[test]
-fn periods_are_weights_and_equal_stacks_add_up() {
-    let input = "t 1 1.000001:   3 cycles: \n\t 401136 f (/bin/t)\n\t 401200 main (/bin/t)\n\n\
-                 t 1 1.000002: 258 cycles: \n\t 401136 f (/bin/t)\n\t 401200 main (/bin/t)\n\n\
-                 t 1 1.000003:   1 cycles: \n\t 401140 g (/bin/t)\n\t 401200 main (/bin/t)\n\n";
-    assert_eq!(plain(input), "t;main;f 261\nt;main;g 1\n");
-    assert_eq!(folded(input, count()), "t;main;f 2\nt;main;g 1\n");
-}
-
-#[test]
 fn without_period_thread_or_time() {
     let chain = "\t    401136 f (/bin/t)\n\n";
-    for head in [
-        "java  3244 cpu-clock: ",
-        "java 15285 28075374.517811: cpu-clock: ",
-        "java 12688/12764 6544038.708352: cpu-clock: ",
-        "java ",
-        "java 17640 ",
-    ] {
+    for head in ["java  3244 cpu-clock: ", "java ", "java 17640 "] {
         assert_eq!(folded(&format!("{head}\n{chain}"), count()), "java;f 1\n", "{head:?}");
     }
     assert_eq!(plain(&format!("t          7 \n{chain}")), "t;f 7\n");
     assert_eq!(plain(&format!("t 17640          7 page-faults: \n{chain}")), "t;f 7\n");
-}
-
-#[test]
-fn frames_with_and_without_offset_address_and_object() {
-    for (frame, expected) in [
-        ("\tffffffff8158e3e1 next_uptodate_folio+0xc1 ([kernel.kallsyms])", "next_uptodate_folio"),
-        ("\tffffffff8158e3e1 next_uptodate_folio ([kernel.kallsyms])", "next_uptodate_folio"),
-        ("\tffffffff8158e3e1 next_uptodate_folio", "next_uptodate_folio"),
-        ("\t            9997 _dl_lookup_symbol_x+0x27 (/usr/lib/ld.so)", "_dl_lookup_symbol_x"),
-        ("\t    7f6783cab997 _dl_lookup_symbol_x+0x27 (/usr/lib/ld.so)", "_dl_lookup_symbol_x"),
-        ("    7f6783cab997 tab_became_blanks (/usr/lib/ld.so)", "tab_became_blanks"),
-        ("\t            e497 f (/usr/lib/ld.so+0xe497)", "f"),
-    ] {
-        assert_eq!(plain(&format!("{HEAD}\n{frame}\n\n")), format!("t;{expected} 10\n"), "{frame:?}");
-    }
 }
 
 #[test]
@@ -79,8 +49,14 @@ fn names_of_frames() {
         ("Lorg/foo;.call(Lx;)V", "Lorg/foo:.call(Lx:)V"),
         ("a->b", "a->b"),
         ("RegExp:[&<>\\\"\\']", "RegExp:[&<>\\\"\\']"),
+        ("operator new", "operator new"),
+        ("X::operator()", "X::operator()"),
+        ("operator<< <char>", "operator<< <char>"),
+        ("{lambda(int)#1}", "{lambda(int)#1}"),
+        ("foo(void (*)(int))", "foo"),
     ] {
         for frame in [
+            format!("    13a80b608e0a {symbol}+0x1f (/tmp/perf-7539.map)"),
             format!("\t    13a80b608e0a {symbol}+0x1f (/opt/a b/lib.so)"),
             format!("\t    13a80b608e0a {symbol} (/opt/a b/lib.so)"),
             format!("\t    13a80b608e0a {symbol}"),
@@ -92,17 +68,12 @@ fn names_of_frames() {
 
 #[test]
 fn unknown_symbols_take_the_object() {
+    // How each object is called is in crates/symbolize/src/dso.rs.
     for (object, expected) in [
         ("(/usr/bin/db_bench)", "[db_bench]"),
         ("([unknown])", "[unknown]"),
-        ("([heap])", "[heap]"),
-        ("([vdso])", "[vdso]"),
-        ("(//anon)", "[anon]"),
         ("(/memfd:x (deleted))", "[memfd:x]"),
-        ("(/opt/my app/lib foo.so)", "[lib foo.so]"),
         ("([JIT] tid 123)", "[JIT]"),
-        ("(/tmp/librocksdbjni1640531527853426401.so)", "[librocksdbjni*.so]"),
-        ("([kernel.kallsyms])", "[kernel.kallsyms]"),
         ("", "[unknown]"),
     ] {
         let input = format!("{HEAD}\n\t    7f6783cab997 [unknown] {object}\n\n");
@@ -113,24 +84,13 @@ fn unknown_symbols_take_the_object() {
 
 #[test]
 fn marks_follow_the_object() {
+    // Which objects are the kernel's and whose code was made at run time is in crates/symbolize/src/dso.rs.
     for (frame, expected) in [
         ("ffffffff8158e3e1 f ([kernel.kallsyms])", "f_[k]"),
-        ("ffffffff8158e3e1 f ([guest.kernel.kallsyms])", "f_[k]"),
-        ("ffffffffc0de0001 f ([nf_conntrack_ipv4])", "f_[k]"),
-        ("ffffffffc0de0001 f (/lib/modules/6.1/kernel/fs/ext4/ext4.ko.xz)", "f_[k]"),
-        ("ffffffff8158e3e1 f (/usr/lib/debug/boot/vmlinux-6.1.0)", "f_[k]"),
-        (
-            "ffffffffc0de0001 bpf_prog_6deef7357e7b4530_x (bpf_prog_6deef7357e7b4530_x)",
-            "bpf_prog_6deef7357e7b4530_x_[k]",
-        ),
         ("ffffffff8158e3e1 [unknown] ([unknown])", "[unknown]_[k]"),
         ("ffffffffffffffff [unknown] ([unknown])", "[unknown]"),
-        ("7ffc0de00010 clock_gettime ([vdso])", "clock_gettime"),
         ("7f6783cab997 sys_looking_name (/bin/t)", "sys_looking_name"),
         ("13a80b608e0a run (/tmp/perf-7539.map)", "run_[j]"),
-        ("13a80b608e0a run (/tmp/jitted-31714-4145673320.so)", "run_[j]"),
-        ("13a80b608e0a run ([JIT] tid 123)", "run_[j]"),
-        ("13a80b608e0a run ([JIT app cache])", "run_[j]"),
         ("e6b4 elf_machine_rela+0xa94 (inlined)", "elf_machine_rela_[i]"),
     ] {
         let input = format!("{HEAD}\n\t{frame}\n\n");
@@ -212,13 +172,6 @@ fn the_last_sample_counts_without_an_empty_line() {
         assert_eq!(plain(&input), expected, "{end:?}");
         assert_eq!(stats(&input).truncated_input, None, "{end:?}");
     }
-}
-
-#[test]
-fn carriage_returns_are_line_ends() {
-    let input =
-        format!("{HEAD}\n\t 401136 f (/bin/t)\n\n{HEAD}\n\t 401136 g (/bin/t)\n\n").replace('\n', "\r\n");
-    assert_eq!(plain(&input), "t;f 10\nt;g 10\n");
 }
 
 #[test]
@@ -339,16 +292,11 @@ fn complete_chains_reach_the_start_of_their_thread() {
     let kernel = "\tffffffff81000001 work ([kernel.kallsyms])\n";
     for (frames, complete) in [
         ("\t 1 f (/b)\n\t 2 start_thread (/c)\n", true),
-        ("\t 1 f (/b)\n\t 2 start_thread (/c)\n\t 3 clone3 (/c)\n", true),
-        ("\t 1 f (/b)\n\t 2 __libc_start_call_main+0x7a (/c)\n", true),
-        ("\t 1 f (/b)\n\t 2 __libc_start_main@@GLIBC_2.34+0x7a (/c)\n\t 3 _start (/b)\n", true),
         ("\t 1 f (/b)\n", false),
         ("\t 1 f (/b)\n\t 2 [unknown] (/b)\n", false),
         ("\t 1 f (/b)\n\t 2 start_thread (/c)\n\tffffffffffffffff [unknown] ([unknown])\n", true),
         ("\t 1 f (/b)\n\t7ffe [unknown] ([stack])\n\t6e61 [unknown] ([unknown])\n", false),
         ("\tffffffff81000002 ret_from_fork_asm ([kernel.kallsyms])\n", true),
-        ("\tffffffff81000002 entry_SYSCALL_64_after_hwframe ([kernel.kallsyms])\n", true),
-        ("\tffffffff81000002 asm_sysvec_apic_timer_interrupt ([kernel.kallsyms])\n", true),
         ("\tffffffff81000002 vfs_read ([kernel.kallsyms])\n", false),
         ("\tffffffff81000002 clone_mnt ([kernel.kallsyms])\n", false),
         ("\t 1 user (/b)\n\tffffffff81000002 entry_SYSCALL_64_after_hwframe ([kernel.kallsyms])\n", false),

@@ -118,20 +118,19 @@ fn split_object(text: &[u8]) -> (&[u8], Option<&[u8]>) {
 mod tests {
     use super::*;
 
-    fn frame(line: &str) -> (String, Option<String>, Option<u64>, bool) {
+    /// Symbol, object, address, and whether it was inlined.
+    type Shown = (String, Option<String>, Option<u64>, bool);
+
+    fn frame(line: &str) -> Shown {
         split(parse(line.as_bytes()))
     }
 
-    fn split(raw: RawFrame) -> (String, Option<String>, Option<u64>, bool) {
+    fn split(raw: RawFrame) -> Shown {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (text(raw.symbol), raw.dso.map(text), raw.address, raw.inlined)
     }
 
-    fn expect(
-        symbol: &str,
-        dso: Option<&str>,
-        address: Option<u64>,
-    ) -> (String, Option<String>, Option<u64>, bool) {
+    fn expect(symbol: &str, dso: Option<&str>, address: Option<u64>) -> Shown {
         (symbol.into(), dso.map(Into::into), address, false)
     }
 
@@ -190,30 +189,6 @@ mod tests {
             frame("\t            e497 f (/tmp/a(b.so)"),
             expect("f", Some("/tmp/a(b.so"), Some(0xe497))
         );
-    }
-
-    #[test]
-    fn symbols_hold_blanks_and_brackets() {
-        for symbol in [
-            "(anonymous namespace)::f",
-            "operator new",
-            "X::operator()",
-            "operator<< <char>",
-            "{lambda(int)#1}",
-            "RegExp:[&<>\\\"\\']",
-            "foo(void (*)(int))",
-            "std::function<void ()>::operator()",
-            "Lorg/foo;.call(Lx;)V",
-        ] {
-            let line = format!("\t    13a80b608e0a {symbol}+0x1f (/tmp/perf-7539.map)");
-            assert_eq!(
-                frame(&line),
-                expect(symbol, Some("/tmp/perf-7539.map"), Some(0x13a8_0b60_8e0a)),
-                "{symbol}"
-            );
-            let bare = format!("\t    13a80b608e0a {symbol}");
-            assert_eq!(frame(&bare).0, symbol);
-        }
     }
 
     #[test]

@@ -20,7 +20,8 @@ fn shown(line: &str) -> String {
     }
 }
 
-/// The numbered variants of the survey of `perf script` text that concern headers.
+/// The numbered variants of the survey of `perf script` text that concern headers; folding/tests/variants.rs has more, with
+/// the frames below them.
 #[test]
 fn variants() {
     for (line, expected) in [
@@ -38,8 +39,6 @@ fn variants() {
         ("t    12/34    [000]  1968.424864:          1 page-faults: ", "t|12|34|page-faults|1|"),
         ("t   14809  1651.142735:          1 page-faults: ", "t|-|14809|page-faults|1|"),
         ("t 4194303/4194304 [000]  1968.424864:          1 cycles: ", "t|4194303|4194304|cycles|1|"),
-        // padded event
-        ("t  2802  1121.824249:    2004008   cpu-clock: ", "t|-|2802|cpu-clock|2004008|"),
         // modifiers, PMUs, colons
         ("t  2802  1121.824249:    2004008 cycles:ppp: ", "t|-|2802|cycles:ppp|2004008|"),
         ("t  2802  1121.824249:    2004008 cpu-clock:u: ", "t|-|2802|cpu-clock:u|2004008|"),
@@ -67,11 +66,6 @@ fn variants() {
             "               t 17640 [000]  1968.424864:          1 page-faults:  ffffffff817554ea elf_load+0x28a ([kernel.kallsyms])",
             "t|-|17640|page-faults|1|ffffffff817554ea elf_load+0x28a ([kernel.kallsyms])",
         ),
-        // data source
-        (
-            "t 17640  1968.424864: 3 cpu/mem-loads,ldlat=30/P:     7f0000001000  5080144 |OP LOAD|LVL L1 hit| 7",
-            "t|-|17640|cpu/mem-loads,ldlat=30/P|3|7f0000001000  5080144 |OP LOAD|LVL L1 hit| 7",
-        ),
         // --ns, --reltime, no time
         ("t 17640 [000]  1968.424864807:          1 page-faults: ", "t|-|17640|page-faults|1|"),
         ("t 17640 [000]     0.000450:          1 page-faults: ", "t|-|17640|page-faults|1|"),
@@ -96,37 +90,11 @@ fn variants() {
         ("t\t1/17640\t1968.424864:\t7\tcpu-cycles:", "t|1|17640|cpu-cycles|7|"),
         // records
         ("t  5389  1217.587827: PERF_RECORD_LOST lost 17", "lost 17"),
-        ("t  5389  1217.587827: PERF_RECORD_LOST_SAMPLES lost 3", "lost 3"),
-        (
-            "t 17640 [000]  1968.424864: PERF_RECORD_MMAP2 17640/17640: [0x1000(0x1000) @ 0x1000 fe:00 1 2]: r-xp /bin/x",
-            "record",
-        ),
         ("t 17640  PERF_RECORD_COMM exec: t:17640/17640", "record"),
         ("PERF_RECORD_SWITCH OUT preempt", "record"),
-        // guest
-        ("VM:  123 VCPU:000 CPU 0/KVM 1 [000]  1968.424864:          1 cycles: ", "CPU 0/KVM|-|1|cycles|1|"),
         // commands
-        (
-            "V8 WorkerThread 17640 [000]  1968.424864:          1 cycles: ",
-            "V8 WorkerThread|-|17640|cycles|1|",
-        ),
-        ("pool 12 x 17640 [000]  1968.424864:          1 cycles: ", "pool 12 x|-|17640|cycles|1|"),
-        ("pool 12 17640  1968.424864:          1 cycles: ", "pool 12|-|17640|cycles|1|"),
         ("pool 12   640  1968.424864:          1 cycles: ", "pool 12|-|640|cycles|1|"),
-        ("7 17640 [000]  1968.424864:          1 cycles: ", "7|-|17640|cycles|1|"),
-        ("a: b 3 c: 17640 [000]  1968.424864:          1 cycles: ", "a: b 3 c:|-|17640|cycles|1|"),
-        ("  lead 17640 [000]  1968.424864:          1 cycles: ", "  lead|-|17640|cycles|1|"),
-        ("tab\there 17640 [000]  1968.424864:          1 cycles: ", "tab\there|-|17640|cycles|1|"),
-        ("semi;colon 17640 [000]  1968.424864:          1 cycles: ", "semi;colon|-|17640|cycles|1|"),
-        ("(sd-pam) 17640 [000]  1968.424864:          1 cycles: ", "(sd-pam)|-|17640|cycles|1|"),
-        ("kworker/0:1H 17640 [000]  1968.424864:          1 cycles: ", "kworker/0:1H|-|17640|cycles|1|"),
         (":-1    -1 [000]  1968.424864:          1 cycles: ", ":-1|-|-1|cycles|1|"),
-        ("a 1690389/1690390 290967.693997:          1 cycles: ", "a|1690389|1690390|cycles|1|"),
-        (" 17640 [000]  1968.424864:          1 cycles: ", "|-|17640|cycles|1|"),
-        // periods
-        ("t 17640  1968.424864:          0 cycles: ", "t|-|17640|cycles|0|"),
-        ("t 17640  1968.424864: 18446744073709551615 cycles: ", "t|-|17640|cycles|18446744073709551615|"),
-        ("t 17640  1968.424864: 18446744073709551616 cycles: ", "none"),
         // no event
         ("t 17640  1968.424864:    2004008 ", "t|-|17640|-|2004008|"),
         // no header
