@@ -1,6 +1,6 @@
 //! The parts view: every frame of weight has a home, in profiles of three releases.
 
-use crate::common::{capture, printed};
+use crate::common::{capture, placed, printed};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -50,8 +50,7 @@ fn what_is_called_belongs_to_the_nearest_part_and_the_allocator_to_its_caller() 
     let get = "db_bench;start_thread;[db_bench];rocksdb::DBImpl::GetImpl;rocksdb::Version::Get";
     let table = "rocksdb::TableCache::Get;rocksdb::BlockBasedTable::Get";
     let shard = "rocksdb::lru_cache::LRUCacheShard";
-    let mut stacks = Vec::new();
-    for (stack, part) in [
+    let stacks = [
         (
             format!("{get};{table};rocksdb::BlockFetcher::ReadBlockContents;__memmove_avx_unaligned_erms"),
             "copy",
@@ -80,14 +79,10 @@ fn what_is_called_belongs_to_the_nearest_part_and_the_allocator_to_its_caller() 
         (format!("{get};__libc_pread;entry_SYSCALL_64_[k];asm_sysvec_apic_timer_interrupt_[k]"), "read call"),
         (format!("{get};asm_exc_page_fault_[k];do_user_addr_fault_[k]"), "page fault"),
         ("rocksdb:low;rocksdb::CompactionJob::Run;rocksdb::VerifyBlockChecksum".to_owned(), "background"),
-    ] {
-        stacks.push((stack, part));
-    }
-    let input: String = stacks.iter().map(|(stack, _)| format!("{stack} 1\n")).collect();
-    let lines = printed(&["categories", "--view", "parts", "--format", "stacks"], input.as_bytes());
-    assert_eq!(lines.lines().count(), stacks.len());
-    for (stack, part) in stacks {
-        let line = lines.lines().find(|line| line.ends_with(&format!("\t{stack}"))).expect("each stack");
-        assert_eq!(line.split('\t').next(), Some(part), "{stack}");
+    ];
+    let input: String =
+        stacks.iter().zip(1..).map(|((stack, _), weight)| format!("{stack} {weight}\n")).collect();
+    for ((row, _), (stack, part)) in placed("parts", &input).iter().zip(&stacks) {
+        assert_eq!(row, part, "{stack}");
     }
 }

@@ -1,21 +1,16 @@
 //! The owner view against a published table: RocksDB 10.2, readrandom, one user.
 
-use crate::common::{capture, printed};
+use crate::common::{capture, placed, printed};
 use serde_json::Value;
-
-/// Names and shares.
-fn rows(args: &[&str], input: &[u8]) -> Vec<(String, f64)> {
-    let report = printed(&[&["categories", "--format", "json"], args].concat(), input);
-    let report: Value = serde_json::from_str(&report).expect("JSON");
-    let rows = report["rows"].as_array().expect("rows");
-    rows.iter()
-        .map(|row| (row["name"].as_str().unwrap_or("").to_owned(), row["share"].as_f64().unwrap_or(-1.0)))
-        .collect()
-}
 
 #[test]
 fn the_published_column_comes_out() {
-    let rows = rows(&["--rules", "rocksdb", "--view", "owner"], &capture("readrandom-1u-profile13.folded"));
+    let args = ["categories", "--format", "json", "--rules", "rocksdb", "--view", "owner"];
+    let report = printed(&args, &capture("readrandom-1u-profile13.folded"));
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let rows = report["rows"].as_array().expect("rows").iter();
+    let row = |row: &Value| Some((row["name"].as_str()?.to_owned(), row["share"].as_f64()?));
+    let rows: Vec<(String, f64)> = rows.map(|one| row(one).expect("a row")).collect();
     let share = |name: &str| rows.iter().find(|row| row.0 == name).map_or(-1.0, |row| row.1);
     for (name, published) in [
         ("libc+k", 37.30),
@@ -52,37 +47,13 @@ fn lru_by_its_real_names() {
     let put = format!("{returns} rocksdb::BlockBasedTable::PutDataBlockToCache<rocksdb::Block_kData>");
     let filter = "rocksdb::BlockBasedTable::FullFilterKeyMayMatch";
     let input = format!(
-        "{get};{data_block};{put};malloc 3\n\
-         {get};{data_block};rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::Block>;rocksdb::BlockBasedTable::GetDataBlockFromCache<rocksdb::Block> 4\n\
-         {get};{filter};rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::ParsedFullFilterBlock>;{put} 5\n\
-         {get};{data_block};rocksdb::CachableEntry<rocksdb::Block>::ReleaseResource 7\n"
+        "{get};{data_block};{put};malloc 1\n\
+         {get};{data_block};rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::Block>;rocksdb::BlockBasedTable::GetDataBlockFromCache<rocksdb::Block> 2\n\
+         {get};{filter};rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::ParsedFullFilterBlock>;{put} 3\n\
+         {get};{data_block};rocksdb::CachableEntry<rocksdb::Block>::ReleaseResource 4\n"
     );
-    let lines: Vec<(String, String, String)> =
-        printed(&["categories", "--format", "stacks"], input.as_bytes())
-            .lines()
-            .map(|line| {
-                let fields: Vec<&str> = line.splitn(5, '\t').collect();
-                (fields[0].to_owned(), fields[1].to_owned(), fields[3].to_owned())
-            })
-            .collect();
-    let place = |weight: &str| {
-        let line = lines.iter().find(|line| line.2 == weight);
-        line.map(|line| (line.0.clone(), line.1.clone())).unwrap_or_default()
-    };
-    let expect = |name: &str, depth: &str| (name.to_owned(), depth.to_owned());
-    assert_eq!(place("3"), expect("LRU", "6"));
-    assert_eq!(place("4"), expect("LRU", "7"));
-    assert_eq!(place("5"), expect("bloom", "5"));
-    assert_eq!(place("7"), expect("other", "-1"));
-}
-
-/// Debian's 7.8.3 build by frame pointers: every anchor that its symbol table can show is found.
-#[test]
-fn anchors_of_7_8_3_are_found_in_a_capture() {
-    let rows = rows(&[], printed(&["-q"], &capture("readrandom_fp.txt")).as_bytes());
-    let share = |name: &str| rows.iter().find(|row| row.0 == name).map_or(-1.0, |row| row.1);
-    assert!(share("libc+k") > 40.0, "{rows:?}");
-    assert!(share("checksm") > 0.0, "{rows:?}");
+    let wanted = [("LRU", 6), ("LRU", 7), ("bloom", 5), ("other", -1)];
+    assert_eq!(placed("owner", &input), wanted.map(|(row, depth)| (row.to_owned(), depth)));
 }
 
 /// A data block goes back to its cache with no frame above that tells, or below the reader; a table's reader is no
@@ -104,17 +75,8 @@ fn owners(input: &str) -> Vec<String> {
     rows_of("owner", input)
 }
 
-/// The rows of stacks whose weights are 1, 2, 3 ...
 fn rows_of(view: &str, input: &str) -> Vec<String> {
-    let text = printed(&["categories", "--view", view, "--format", "stacks"], input.as_bytes());
-    let mut found: Vec<(usize, String)> = text
-        .lines()
-        .map(|line| line.split('\t').collect::<Vec<_>>())
-        .map(|fields| (fields[3].parse().expect("a weight"), fields[0].to_owned()))
-        .collect();
-    found.sort_unstable();
-    assert!(found.iter().map(|one| one.0).eq(1..=input.lines().count()), "{found:?}");
-    found.into_iter().map(|one| one.1).collect()
+    placed(view, input).into_iter().map(|(row, _)| row).collect()
 }
 
 /// By frame pointers a leaf loses its caller: the search that it is part of.
