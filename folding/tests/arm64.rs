@@ -7,7 +7,6 @@ use stackfold::input::PerfData;
 use stackfold::symbols::SymbolOptions;
 use std::io::Cursor;
 
-const REGS_USER: u64 = 1 << 12;
 /// The offset of the code in the file, and how much higher its linked address is: ld.lld separates segments so.
 const TEXT: u64 = 0x5c80;
 const MOVED: u64 = 0x1_0000;
@@ -52,34 +51,20 @@ pub fn program() -> Vec<u8> {
     bytes
 }
 
-/// The recording, as of a machine that calls itself aarch64.
-fn of_arm64(events: &[Event], records: &Records) -> Vec<u8> {
-    const ATTR_REGISTERS: usize = 112 + 80;
-    const FEATURES: usize = 72;
-    const ARCH: u64 = 1 << 6;
-    let mut bytes = file(events, records);
-    bytes[ATTR_REGISTERS..][..8].copy_from_slice(&words(&[1 << 30]));
-    bytes[FEATURES..][..8].copy_from_slice(&words(&[ARCH]));
-    let at = bytes.len() as u64 + 16;
-    bytes.extend(words(&[at, 12]));
-    bytes.extend(8_u32.to_le_bytes());
-    bytes.extend(b"aarch64\0");
-    bytes
-}
-
 #[test]
 fn the_link_register_is_the_callers_of_a_function_without_a_frame() {
+    const LINK_REGISTER: u64 = 1 << 30;
     let files = Files::new();
     let path = files.write("arm64-program", program());
-    let event = Event { sample_type: Event::default().sample_type | REGS_USER, ..Event::default() };
+    let sample_type = Event::default().sample_type | REGS_USER;
+    let event = Event { sample_type, registers: LINK_REGISTER, ..Event::default() };
     let mut records = Records::default();
     records.comm(0, 7, 7, "t", true).mmap(0, 7, MAPPED, 0x1_0000, 0, &path);
     let (leaf, framed) = (MAPPED + TEXT, MAPPED + TEXT + 64);
     let mut sample = |time, chain: &[u64], lr: u64| {
         const ABI_64: u64 = 2;
-        let ids = [7_i32.to_le_bytes(), 7_i32.to_le_bytes()].concat();
-        let tail = words(&[&[time, 1, chain.len() as u64], chain, &[ABI_64, lr]].concat());
-        records.record(9, 2, &[words(&[chain[1]]), ids, tail].concat());
+        let head = [chain[1], 7 | 7 << 32, time, 1, chain.len() as u64];
+        records.record(9, 2, &words(&[&head[..], chain, &[ABI_64, lr]].concat()));
     };
     let outer = MAPPED + 0x9000;
     sample(1, &[USER, leaf + 8, outer], framed + 16);
@@ -88,12 +73,12 @@ fn the_link_register_is_the_callers_of_a_function_without_a_frame() {
     // The frame pointer leads to the same caller.
     sample(3, &[USER, leaf + 12, framed + 16, outer], framed + 16);
     records.round();
+    let recording = file_with(&[event], &records, &[text_feature(6, "aarch64")]);
 
     for threads in [1, 3] {
         let mut collector = Collector::new(Options { addrs: true, ..Options::default() });
         let names = SymbolOptions { cache: None, ..SymbolOptions::default() };
-        let recording = of_arm64(&[Event { ..event }], &records);
-        PerfData::new(names, threads).read_file(Cursor::new(recording), &mut collector).expect("read");
+        PerfData::new(names, threads).read_file(Cursor::new(&recording), &mut collector).expect("read");
         let out = written(&collector.finish().expect("folded").0);
         let frame = |address: u64| format!("[arm64-program {address:#x}]");
         let (call, outer) = (frame(TEXT + 64 + 16), frame(0x9000));

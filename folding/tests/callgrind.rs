@@ -1,6 +1,6 @@
 //! Costs that callgrind wrote: whose they are, what is refused, and what a damaged file loses.
 
-use crate::common::{Files, printed, text, told, written};
+use crate::common::{self, Files, printed, text, written};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stackfold::collector::{Collector, Label, Options, Weight};
@@ -196,6 +196,6 @@ fn the_profile_of_another_event_is_written_by_the_same_read() {
         let statistics = &written["statistics"];
         assert_eq!((&statistics["event"], &statistics["weight"]), (&json!(event), &json!(weight)));
     }
-    let (code, said) = told(&["--profile", first, "--profile-of", "a=b"], b"main;f 3\n");
-    assert!(code == 2 && said.contains("--profile-of is for callgrind's output"), "{said}");
+    let args = ["--profile", first, "--profile-of", "a=b"];
+    common::refused(&args, b"main;f 3\n", "--profile-of is for callgrind's output");
 }

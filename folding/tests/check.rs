@@ -4,7 +4,6 @@ use crate::common::recording::*;
 use crate::common::{Files, code, stackfold, text};
 
 const FILE: &str = "/no/such/program";
-const HARDWARE_CYCLES: u32 = 0;
 
 /// Exit code, standard output and standard error of a check.
 fn checked(recording: &[u8]) -> (i32, String, String) {
@@ -26,29 +25,20 @@ fn samples_with_branches_are_compared_by_their_periods() {
     records.comm(0, 7, 7, "t", true).mmap(0, 7, 0x40_0000, 0x1000, 0, FILE);
     let chain = [USER, 0x40_0010];
     let branches = [2, 0x40_0080, 0x40_0010, 0, 0x40_0040, 0x40_0080, 0];
-    let ids = [7_i32.to_le_bytes(), 7_i32.to_le_bytes()].concat();
-    let tail = words(&[&[1, 1000, 2], &chain[..], &branches].concat());
-    records.record(9, 2, &[words(&[chain[1]]), ids, tail].concat()).round();
+    let head = [chain[1], 7 | 7 << 32, 1, 1000, 2];
+    records.record(9, 2, &words(&[&head[..], &chain, &branches].concat())).round();
     let (exit, out, error) = checked(&file(&[event], &records));
     assert_eq!(exit, 0, "{out}{error}");
     assert!(out.starts_with("cpu-clock: total equal: folded 1000, perf report 1000;"), "{out}");
 }
 
-/// The recording, of the processor's event of number 0: in user mode alone, as precise as can be.
-fn of_cycles(mut recording: Vec<u8>) -> Vec<u8> {
-    const ATTR: usize = 112;
-    const FLAGS: usize = ATTR + 40;
-    const ONLY_USER: u64 = 1 << 5 | 1 << 6;
-    const PRECISE: u64 = 2 << 15;
-    recording[ATTR..][..4].copy_from_slice(&HARDWARE_CYCLES.to_le_bytes());
-    let flags = u64::from_le_bytes(recording[FLAGS..][..8].try_into().expect("eight bytes"));
-    recording[FLAGS..][..8].copy_from_slice(&words(&[flags | ONLY_USER | PRECISE]));
-    recording
-}
-
 #[test]
 fn an_event_is_the_same_with_the_modifiers_that_perf_adds() {
-    let (exit, out, error) = checked(&of_cycles(file(&[Event::default()], &two_samples())));
+    // The processor's event of number 0: in user mode alone, as precise as can be.
+    const ONLY_USER: u64 = 1 << 5 | 1 << 6;
+    const PRECISE: u64 = 2 << 15;
+    let cycles = Event { kind: 0, flags: ONLY_USER | PRECISE, ..Event::default() };
+    let (exit, out, error) = checked(&file(&[cycles], &two_samples()));
     assert_eq!(exit, 0, "{out}{error}");
     assert_eq!(out.lines().count(), 1, "{out}");
     assert!(out.starts_with("cycles: total equal: folded 111, perf report 111;"), "{out}");
@@ -63,8 +53,7 @@ fn what_perf_report_gives_up_on_is_told_in_its_words() {
     assert!(error.contains("perf report failed: ") && error.contains("0x"), "{error}");
     assert!(!error.contains("was made by perf"), "{error}");
     // A perf that is older than the recording is told from one that finds it damaged.
-    let text = b"99.7.rc1\0\0\0\0\0\0\0\0";
-    let later = (5, [&(text.len() as u32).to_le_bytes()[..], text].concat());
+    let later = text_feature(5, "99.7.rc1");
     let (exit, out, error) = checked(&file_with(&[Event::default()], &records, &[later]));
     assert_eq!((exit, &out[..]), (2, ""), "{error}");
     for part in ["perf report failed: ", "was made by perf 99.7.rc1, this is perf ", "stackfold check "] {

@@ -2,7 +2,7 @@
 //! path.
 
 use crate::common::recording::{Event, Records, USER};
-use crate::common::{Files, code, program, stackfold, text, told};
+use crate::common::{Files, code, program, refused, stackfold, text};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -42,10 +42,7 @@ fn an_output_is_never_written_over_an_input() {
         &["categories", other, "--rules", input, "-o", input],
         &["check", input, "-o", input],
     ] {
-        let output = stackfold(args, b"");
-        let said = text(&output.stderr);
-        assert_eq!((code(&output), text(&output.stdout)), (2, String::new()), "{args:?}: {said}");
-        assert!(said.contains("are the same file"), "{args:?}: {said}");
+        refused(args, b"", "are the same file");
         assert_eq!(fs::read_to_string(input).expect("it is there"), "t;main;f 7\n", "{args:?}");
         assert_eq!(fs::read_to_string(other).expect("it is there"), "t;main;g 5\n", "{args:?}");
     }
@@ -72,8 +69,7 @@ fn two_outputs_of_one_name_are_refused() {
         &[input, "-o", name, "--counts", link],
         &[input, "-o", "/dev/null", "--pprof", link, "--slices", name],
     ] {
-        let (code, said) = told(args, b"");
-        assert!(code == 2 && said.contains("are the same file"), "{args:?}: {said}");
+        refused(args, b"", "are the same file");
         assert!(!fs::exists(name).expect("a directory"), "{args:?}");
     }
     // Where nothing is kept nothing is destroyed.

@@ -104,16 +104,6 @@ fn pprof_tells_the_same_of_stacks_by_place_and_by_name() {
 }
 
 #[test]
-fn a_pipe_is_read_like_a_file() {
-    let events = [Event::default()];
-    let bytes = pipe(&events, &life());
-    assert_eq!(folded(&bytes).0, folded(&file(&events, &life())).0);
-    let mut collector = Collector::new(Options::default());
-    no_symbols(None).read(&mut &bytes[..], &mut collector).expect("read");
-    assert_eq!(collector.finish().expect("finished").1.weight, 115);
-}
-
-#[test]
 fn compressed_records_are_unpacked() {
     let (first, second) = (zstd::encode_all(&life().0[..], 1).expect("packed"), life().0);
     let mut records = Records::default();
@@ -156,11 +146,7 @@ pub fn two_events() -> Vec<u8> {
 }
 
 #[test]
-fn several_events_are_refused_with_their_list() {
-    let Err(refusal) = fold(&two_events(), Options::default()) else { panic!("two events folded") };
-    let refusal = refusal.to_string();
-    assert!(refusal.contains("cpu-clock: 2 samples, weight 200"), "{refusal}");
-    assert!(refusal.contains("page-faults: 1 samples, weight 1"), "{refusal}");
+fn an_event_that_was_chosen_is_folded_alone() {
     let options = Options { event: Some("page-faults".to_owned()), ..Options::default() };
     let (text, stats) = fold(&two_events(), options).expect("folded");
     assert_eq!(text, ":10;[unknown] 1\n");
@@ -188,8 +174,11 @@ fn calls_kept_by_the_processor_make_the_users_side() {
 
 #[test]
 fn a_file_cut_anywhere_keeps_what_came_before_and_says_where() {
-    let bytes = file(&[Event::default()], &life());
+    // Two features: one that is read, and one that is not.
+    let features = [text_feature(5, "6.1.76"), (8, vec![0; 24])];
+    let bytes = file_with(&[Event::default()], &life(), &features);
     let whole = folded(&bytes).1;
+    assert_eq!(whole.truncated_input, None);
     let mut before = 0;
     for len in 0..bytes.len() {
         match fold(&bytes[..len], Options::default()) {
@@ -262,17 +251,20 @@ fn records_of_unknown_kinds_are_counted_and_the_rest_is_folded() {
 fn a_recording_that_lost_samples_to_damage_ends_with_exit_code_1() {
     let mut records = Records::default();
     records.comm(0, 10, 10, "t", false).sample(5, 10, 10, 7, &[USER, 0x40_0010]);
-    let mut unknown = records.clone();
-    unknown.record(200, 0, &[0; 16]);
-    let mut broken = records.clone();
-    broken.record(9, 2, &[0; 16]);
+    let with = |kind| {
+        let mut records = records.clone();
+        records.record(kind, 2, &[0; 16]);
+        file(&[Event::default()], &records)
+    };
+    let whole = file(&[Event::default()], &records);
     let files = Files::new();
-    for (records, expected, said) in [
-        (&records, 0, ""),
-        (&unknown, 1, "1 records are of kinds that stackfold does not know (kind 200)"),
-        (&broken, 1, "1 samples could not be read"),
+    for (bytes, expected, said) in [
+        (&whole[..], 0, ""),
+        (&whole[..whole.len() - 8], 1, "the input is cut short"),
+        (&with(200), 1, "1 records are of kinds that stackfold does not know (kind 200)"),
+        (&with(9), 1, "1 samples could not be read"),
     ] {
-        let path = &files.write("damaged", file(&[Event::default()], records))[..];
+        let path = &files.write("damaged", bytes)[..];
         let (code, told) = told(&["-q", path], b"");
         // The exit code alone would not say why.
         assert!(code == expected && told.contains(said), "{code} {told}");

@@ -19,6 +19,8 @@ pub const USER_DEFERRED: u64 = (-640_i64) as u64;
 const ATTR: usize = 128;
 
 pub struct Event {
+    /// Of the kernel's software (1), or of the processor (0).
+    pub kind: u32,
     pub config: u64,
     pub sample_type: u64,
     pub read_format: u64,
@@ -37,6 +39,7 @@ impl Default for Event {
     fn default() -> Self {
         let sample_type = IP | TID | TIME | CALLCHAIN | PERIOD;
         Self {
+            kind: 1,
             config: 0,
             sample_type,
             read_format: 0,
@@ -55,7 +58,7 @@ impl Event {
         const SAMPLE_ID_ALL: u64 = 1 << 18;
         const FREQUENCY: u64 = 1 << 10;
         let mut bytes = Vec::new();
-        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend(self.kind.to_le_bytes());
         bytes.extend((ATTR as u32).to_le_bytes());
         for word in [
             self.config,
@@ -89,7 +92,7 @@ pub fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn pair(a: i32, b: i32) -> Vec<u8> {
+pub fn pair(a: i32, b: i32) -> Vec<u8> {
     [a.to_le_bytes(), b.to_le_bytes()].concat()
 }
 
@@ -209,6 +212,12 @@ pub fn names(events: &[Event]) -> (u32, Vec<u8>) {
 /// The feature that says how many processors there are.
 pub fn processors(count: i32) -> (u32, Vec<u8>) {
     (7, pair(count, count))
+}
+
+/// A feature that is a text: the version of perf (5), the machine (6).
+pub fn text_feature(number: u32, what: &str) -> (u32, Vec<u8>) {
+    let what = text(what);
+    (number, [&(what.len() as u32).to_le_bytes()[..], &what].concat())
 }
 
 /// The feature that says that the first events are a group.

@@ -5,7 +5,7 @@ mod pprofs;
 mod programs;
 mod recordings;
 
-use crate::common::recording::{Event, Records, file};
+use crate::common::recording::*;
 use crate::common::{Files, program, text};
 use std::process::Command;
 
@@ -39,8 +39,28 @@ fn written(bytes: impl AsRef<[u8]>, args: &[&str]) -> (String, String) {
     (out, said)
 }
 
+/// An input that is refused with this exit code, and this among the reasons.
+fn refused(bytes: impl AsRef<[u8]>, args: &[&str], expected: i32, why: &str) {
+    let (code, _, said) = folded(bytes, args);
+    assert!(code == expected && said.contains(why), "{args:?}: {code} {said}");
+}
+
 fn recorded(records: &Records) -> Vec<u8> {
     file(&[Event::default()], records)
+}
+
+/// An event whose samples have 20 registers and a copied stack.
+fn of_copied_stacks() -> Event {
+    let sample_type = Event::default().sample_type | REGS_USER | STACK_USER;
+    Event { sample_type, registers: 0xff_0fff, ..Event::default() }
+}
+
+/// Adds a sample of such an event, of thread 7.
+fn add_copied(records: &mut Records, time: u64, ip: u64, registers: &[u64; 20], stack: &[u64]) {
+    const ABI_64: u64 = 2;
+    let len = 8 * stack.len() as u64;
+    let head = [ip, 7 | 7 << 32, time, 1, 1, USER, ABI_64];
+    records.record(9, 2, &words(&[&head[..], registers, &[len], stack, &[len]].concat()));
 }
 
 /// Names whose place in a table the author of the input has worked out, if tables are laid out alike in every process: the

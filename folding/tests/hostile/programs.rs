@@ -1,6 +1,6 @@
 //! Programs and libraries, whose symbols, debug information and unwind tables are read.
 
-use super::bounded;
+use super::{add_copied, bounded, of_copied_stacks};
 use crate::common::Files;
 use crate::common::recording::*;
 use std::os::unix::fs::FileExt;
@@ -185,28 +185,10 @@ fn unwound(section: &str, instructions: &[u8]) -> Vec<u8> {
 
 /// Samples with copied stacks that begin in such a program; rbx is where the stack begins.
 fn with_stacks(path: &str, stack: &[u64], samples: u64, registers: [u64; 20]) -> Vec<u8> {
-    let event = Event {
-        sample_type: Event::default().sample_type | REGS_USER | STACK_USER,
-        registers: 0xff_0fff,
-        ..Event::default()
-    };
     let mut records = Records::default();
     records.comm(0, 7, 7, "t", true).mmap(0, 7, MAPPED, 0x2000_0000, 0, path);
-    let ids = [7_i32.to_le_bytes(), 7_i32.to_le_bytes()].concat();
-    let len = 8 * stack.len() as u64;
-    for time in 1..=samples {
-        let body = [
-            words(&[MAPPED + 0x2000]),
-            ids.clone(),
-            words(&[time, 1, 1, USER, 2]),
-            words(&registers),
-            words(&[len]),
-            words(stack),
-            words(&[len]),
-        ];
-        records.record(9, 2, &body.concat());
-    }
-    file(&[event], &records)
+    (1..=samples).for_each(|time| add_copied(&mut records, time, MAPPED + 0x2000, &registers, stack));
+    file(&[of_copied_stacks()], &records)
 }
 
 const STACK: u64 = 0x7000_0000;
@@ -228,7 +210,13 @@ fn a_rule_that_never_ends_ends_the_stack() {
             fold(&unwound(section, &[rule, JUMP].concat()), |path| with_stacks(path, &stack, 3, at_stack()));
         }
         let whole = [&[0x0f, 3][..], &JUMP].concat();
-        fold(&unwound(section, &whole), |path| with_stacks(path, &stack, 3, at_stack()));
+        // The frame pointer, where there is one, still leads to a caller.
+        for (frame_pointer, callers) in [(STACK, ";[program]"), (0, "")] {
+            let mut registers = at_stack();
+            registers[6] = frame_pointer;
+            let (out, _) = fold(&unwound(section, &whole), |path| with_stacks(path, &stack, 3, registers));
+            assert_eq!(out, format!("t{callers};[program] 3\n"), "{section}");
+        }
     }
 }
 
