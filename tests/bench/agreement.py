@@ -67,12 +67,8 @@ class Running:
         self.report, self._log = place / f"{engine.about.client}.csv", place / f"{engine.about.client}.log"
         self.report.unlink(missing_ok=True)
         parameters = parameters_of(place, engine, shape, seed, configuration)
-        argv = [
-            "taskset",
-            "-c",
-            str(cpu),
-            *engine.command(engine.inspect(engine.find_binary(None)), "readrandom", parameters),
-        ]
+        build = engine.inspect(engine.find_binary(None))
+        argv = ["taskset", "-c", str(cpu), *engine.command(build, "readrandom", parameters)]
         with self._log.open("w") as out:
             self.child = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT)
         self._edges: list[Look] = []

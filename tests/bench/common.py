@@ -24,23 +24,12 @@ MIB = 1 << 20
 
 # What a read needs to go through the whole engine and the kernel: a small cache, O_DIRECT, filters in the cache.
 DB_FLAGS = [
-    "--num=500000",
-    "--key_size=20",
-    "--value_size=400",
-    "--block_size=8192",
-    "--block_align=1",
-    "--compression_type=none",
-    "--cache_size=16777216",
-    "--cache_index_and_filter_blocks=1",
-    "--bloom_bits=10",
-    "--use_direct_reads=1",
-    "--use_direct_io_for_flush_and_compaction=1",
-    "--num_levels=8",
-    "--write_buffer_size=16777216",
-    "--target_file_size_base=16777216",
-    "--level_compaction_dynamic_level_bytes=true",
-    "--seed=991",
-]
+    "--num=500000", "--key_size=20", "--value_size=400", "--block_size=8192", "--block_align=1",
+    "--compression_type=none", "--cache_size=16777216", "--cache_index_and_filter_blocks=1", "--bloom_bits=10",
+    "--use_direct_reads=1", "--use_direct_io_for_flush_and_compaction=1", "--num_levels=8",
+    "--write_buffer_size=16777216", "--target_file_size_base=16777216",
+    "--level_compaction_dynamic_level_bytes=true", "--seed=991",
+]  # fmt: skip
 
 
 @dataclass
@@ -94,12 +83,16 @@ def took(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - begin, time.process_time() - cpu
 
 
+def db_bench(benchmarks: str, db: Path, *flags: str) -> list[str]:
+    return ["db_bench", f"--benchmarks={benchmarks}", f"--db={db}", *flags, *DB_FLAGS]
+
+
 @contextlib.contextmanager
 def reading(db: Path, threads: int, log: Path) -> Iterator[int]:
     """The pid of a db_bench that reads at random for as long as it takes, once it is under way."""
-    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
+    command = db_bench("readrandom", db, "--use_existing_db=1", f"--threads={threads}", "--duration=86400")
     with log.open("wb") as out:
-        process = subprocess.Popen([*command, "--duration=86400", *DB_FLAGS], stdout=out, stderr=out)
+        process = subprocess.Popen(command, stdout=out, stderr=out)
         try:
             time.sleep(3.0)
             yield process.pid
@@ -132,7 +125,7 @@ class Look:
 def database(directory: Path) -> Path:
     say("loading a database of 500,000 keys ...")
     db = directory / "db"
-    command = ["db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={db}", "--disable_wal=1", *DB_FLAGS]
+    command = db_bench("fillseq,flush,waitforcompaction", db, "--disable_wal=1")
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     return db
 
@@ -140,10 +133,9 @@ def database(directory: Path) -> Path:
 def record_readrandom(db: Path, data: Path, seconds: int, options: Sequence[str]) -> None:
     """Records db_bench readrandom, one thread more than there are processors."""
     threads = f"--threads={(os.cpu_count() or 1) + 1}"
-    read = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", threads]
+    read = db_bench("readrandom", db, "--use_existing_db=1", threads, f"--duration={seconds}")
     perf = ["perf", "record", "-q", "-e", "cpu-clock", *options, "-o", str(data), "--"]
-    command = [*perf, *read, f"--duration={seconds}", *DB_FLAGS]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    subprocess.run([*perf, *read], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
 
 def inferno() -> str:
