@@ -33,42 +33,32 @@ def record(data: Path, options: list[str], *command: str | Path) -> Path:
     return data
 
 
-def record_while_it_runs(data: Path, options: list[str], *pids: int) -> Path:
-    """A recording that lasts until each of these processes has had 0.2 s on a CPU."""
+@contextlib.contextmanager
+def recording(data: Path, options: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """perf, which records until the end of the block."""
     argv = ["perf", "record", "-q", *options, "-o", str(data), "--", "sh", "-c", "echo; cat"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as perf:
-        assert perf.stdin is not None and perf.stdout is not None
-        perf.stdout.readline()
-        wanted = [(pid, cpu_ns(pid) + 2 * 10**8) for pid in pids]
-        until(lambda: all(cpu_ns(pid) >= ns for pid, ns in wanted), perf)
-        perf.stdin.close()
-        assert perf.wait() == 0
-    return data
-
-
-@contextlib.contextmanager
-def recording(data: Path, options: list[str], *command: str | Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """perf while it records a command, and the number of the command's process, which runs already."""
-    argv = ["perf", "record", "-q", *options, "-o", str(data), "--", *map(str, command)]
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as perf:
         try:
-            until(lambda: _child_of(perf.pid, Path(command[0])), perf, every=0.001)
-            found = _child_of(perf.pid, Path(command[0]))
-            assert found is not None
-            yield perf, found
-            _, words = perf.communicate()
-            assert perf.returncode == 0, words
+            assert perf.stdin is not None and perf.stdout is not None
+            perf.stdout.readline()
+            yield perf
+            perf.stdin.close()
+            assert perf.wait() == 0
         finally:
             perf.kill()
 
 
-def _child_of(parent: int, binary: Path) -> int | None:
-    """The process that `parent` has started and that has become `binary`."""
-    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{child}/exe").samefile(binary):
-                return int(child)
-    return None
+def record_while_it_runs(data: Path, options: list[str], *pids: int) -> Path:
+    """A recording that lasts until each of these processes has had 0.2 s on a CPU."""
+    with recording(data, options) as perf:
+        uses_cpu(0.2, *pids, watching=perf)
+    return data
+
+
+def uses_cpu(seconds: float, *pids: int, watching: subprocess.Popen[bytes] | None = None) -> None:
+    """Returns once each of these processes has had so much of a CPU. watching: must not end meanwhile"""
+    wanted = [(pid, cpu_ns(pid) + seconds * 1e9) for pid in pids]
+    until(lambda: all(cpu_ns(pid) >= ns for pid, ns in wanted), watching)
 
 
 def cpu_ns(pid: int) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from folding.stackfold import stackfold_binary
 from tests.folding.recordings import run, stacks
 from tests.programs import compiled
 
@@ -84,8 +83,7 @@ def test_a_function_costs_what_callgrinds_own_reader_says(program: Path, tmp_pat
 
 def test_categories_add_up_to_its_instructions(program: Path, tmp_path: Path) -> None:
     path = counted(program, tmp_path / "out", "--separate-callers=80")
-    argv = [str(stackfold_binary()), "categories", "--rules", "rocksdb", "--format", "json", str(path)]
-    found = json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    found = json.loads(run("categories", "--rules", "rocksdb", "--format", "json", path).stdout)
     assert found["unit"] == "instructions"
     total = sum(stacks(run("-q", path).stdout).values())
     assert found["total_weight"] == total == sum(row["weight"] for row in found["rows"])

@@ -81,20 +81,3 @@ def test_callers_are_found_where_the_frame_is_kept_in_another_register_or_in_mem
         assert ends, inner
         assert all(stack.endswith(b";main;around;" + inner) for stack in ends), ends
     assert share_of_differences(ours, by_text(data)) < 0.01
-
-
-def test_an_expression_without_end_ends_the_stack(tmp_path: Path) -> None:
-    # DW_OP_skip -3 jumps to itself.
-    source = """
-      static volatile unsigned sink;
-      __attribute__((noinline)) void work(void) { for (unsigned i = 0; i < 100000000; i++) sink = sink * 31 + i; }
-      void endless(void);
-      __asm__(".globl endless\\n.type endless, @function\\nendless:\\n.cfi_startproc\\n"
-        ".cfi_escape 0x0f, 3, 0x2f, 0xfd, 0xff\\n  sub $8, %rsp\\n  call work\\n  add $8, %rsp\\n  ret\\n"
-        ".cfi_endproc\\n.size endless, .-endless\\n");
-      int main(void) { endless(); }
-    """
-    program = compiled(source, tmp_path / "endless", "-O1", "-fomit-frame-pointer")
-    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-F", "999", "--call-graph", "dwarf,8192"], program)
-    stacks = [stack for stack in direct(data) if b";work" in stack]
-    assert stacks and all(stack.startswith(b"endless;work") for stack in stacks), stacks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ground.results.store.database import Store
 from ground.system.process import Children
 from ioflame.store.add import add_to_store
 from ioflame.store.export import export_run
-from tests.folding.recordings import CHAINS, record, stats
+from tests.folding.recordings import CHAINS, record, run, stacks, stats
 from tests.places import RECORDINGS
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("go")]
@@ -40,9 +41,8 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _stacks() -> list[tuple[list[str], int]]:
-    argv = [stackfold_binary(), "-q", "--kernel", str(CAPTURE)]
-    lines = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
-    return [(line.rpartition(" ")[0].split(";"), int(line.rpartition(" ")[2])) for line in lines]
+    folded = stacks(run("-q", "--kernel", CAPTURE).stdout)
+    return [(stack.decode().split(";"), weight) for stack, weight in folded.items()]
 
 
 def _ask(pprof: Path, *arguments: str | Path) -> str:
@@ -51,16 +51,15 @@ def _ask(pprof: Path, *arguments: str | Path) -> str:
 
 
 def test_self_and_total_weights_are_the_folded_ones(pprof: Path, profile: Path) -> None:
-    selves: dict[str, int] = {}
-    totals: dict[str, int] = {}
+    selves: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for frames, weight in _stacks():
-        selves[frames[-1]] = selves.get(frames[-1], 0) + weight
-        for frame in set(frames[1:]):
-            totals[frame] = totals.get(frame, 0) + weight
+        selves[frames[-1]] += weight
+        totals.update(dict.fromkeys(frames[1:], weight))
     options = ("-top", "-unit=ns", "-nodecount=100000", "-nodefraction=0", "-edgefraction=0")
     rows = re.findall(r"^ *(\d+)(?:ns)? +\S+ +\S+ +(\d+)(?:ns)? +\S+ +(.*)$", _ask(pprof, *options, profile), re.M)
     assert {name: (int(flat), int(cum)) for flat, cum, name in rows} == {
-        name: (selves.get(name, 0), total) for name, total in totals.items()
+        name: (selves[name], total) for name, total in totals.items()
     }
 
 
@@ -71,9 +70,8 @@ def test_values_labels_and_mappings_are_there(pprof: Path, profile: Path) -> Non
     assert re.search(r"^ +tid:\[5076\]$", raw, re.M)
     for mapping in (r"/usr/lib/x86_64-linux-gnu/librocksdb\.so\.7\.8\.3", r"\[kernel\.kallsyms\]"):
         assert re.search(rf"^\d+: 0x0/0x0/0x0 {mapping} ", raw, re.M), raw[-2000:]
-    count = subprocess.run(["grep", "-c", "cpu-clock:", str(CAPTURE)], check=True, capture_output=True, text=True)
     samples = re.findall(r"^ +(\d+) +(\d+): ", raw, re.M)
-    assert sum(int(n) for n, _ in samples) == int(count.stdout)
+    assert sum(int(n) for n, _ in samples) == CAPTURE.read_text().count("cpu-clock:")
     assert sum(int(weight) for _, weight in samples) == sum(weight for _, weight in _stacks())
 
 
@@ -85,8 +83,8 @@ def test_what_a_store_exports_opens(pprof: Path, tmp_path: Path) -> None:
     (tmp_path / "two.pb.gz").write_bytes(encode_pprof(two))
     store = Store(tmp_path / "store", create=True)
     for number, name in enumerate(("x.folded", "two.pb.gz")):
-        (run,) = add_to_store(store, tmp_path / name).new
-        export_run(store, run, tmp_path / f"{number}.pb.gz")
+        (added,) = add_to_store(store, tmp_path / name).new
+        export_run(store, added, tmp_path / f"{number}.pb.gz")
         assert "of 7" in _ask(pprof, "-top", tmp_path / f"{number}.pb.gz"), name
 
 

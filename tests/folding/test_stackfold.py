@@ -15,8 +15,7 @@ from ground.results.files import Files
 from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from tests.folding.recordings import cpu_ns
-from tests.until import until
+from tests.folding.recordings import uses_cpu
 
 LONG, PERF = pytest.mark.long, pytest.mark.needs("perf")
 # Two processes of one program run the same symbols, for different lengths of time.
@@ -31,8 +30,7 @@ def record_each(plan: Plan, data: Path, *pids: int) -> None:
         recording = Recording(children, plan, [pids[0]], data, data.with_name("log"))
         with attached(recording, Reporter(quiet=True)):
             recording.open()
-            wanted = [(pid, cpu_ns(pid) + 3 * 10**8) for pid in pids]
-            until(lambda: all(cpu_ns(pid) >= ns for pid, ns in wanted))
+            uses_cpu(0.3, *pids)
             recording.close()
 
 

@@ -8,14 +8,13 @@ import resource
 import shutil
 import subprocess
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from folding.stackfold import stackfold_binary
-from tests.folding.recordings import direct, record, record_while_it_runs, stacks
+from tests.folding.recordings import record, record_while_it_runs, stacks
 from tests.folding.test_symbol_files import command
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
@@ -62,16 +61,6 @@ def test_pipes_under_the_names_of_debug_files_are_not_waited_for(build: Any, tmp
     os.mkfifo(tmp_path / "busy.debug")
     code, ours, _ = fold(data)
     assert code == 0 and sum(stacks(ours).values()) == sum(stacks(without).values())
-
-
-@pytest.fixture
-def map_of_jit(build: Any, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """A recording of run-time code, and the map that its process, which has ended, left of it."""
-    data = record(tmp_path / "perf.data", OPTIONS, build("fp"), "200", "jit")
-    (pid,) = {int(pid) for pid in re.findall(rb"-(\d+)/", b"\n".join(direct(data, "--tid")))}
-    path = Path(f"/tmp/perf-{pid}.map")
-    yield data, path
-    path.unlink(missing_ok=True)
 
 
 @pytest.mark.needs("x86_64")

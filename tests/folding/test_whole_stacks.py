@@ -93,33 +93,17 @@ def test_argv_in_the_frame_pointer_is_no_caller(tmp_path: Path, name: str) -> No
     assert direct(data).keys() == {b"argv;[argv];[argv];[argv]"}
 
 
-_FRAMES_WITHOUT_POINTERS = """
-static volatile unsigned sink;
-__attribute__((noinline)) static void turn(unsigned times) {
-  for (unsigned i = 0; i < times; i++) sink = sink * 31 + i;
-}
-__attribute__((noinline)) static void work(unsigned times) {
-  volatile char held[64];
-  held[0] = (char)times;
-  for (unsigned i = 0; i < times; i++) turn(20000 + held[0] % 2);
-}
-int main(void) {
-  work(10000);
-  return 0;
-}
-"""
-
-
 @pytest.mark.parametrize("version", ["1", "3", "4"])
 def test_tables_of_debug_frame_are_used_beside_those_that_the_program_was_linked_with(
     tmp_path: Path, version: str
 ) -> None:
-    flags = ["-O2", "-g", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-Wl,--build-id"]
+    flags = ["-O2", "-g", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-Wl,--build-id", "-pthread"]
     flags.append(f"-Wa,--gdwarf-cie-version={version}")
-    program = compiled(_FRAMES_WITHOUT_POINTERS, tmp_path / "tables", *flags)
+    program = compiled(_TWO_THREADS, tmp_path / "tables", *flags)
     sections = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True).stdout
     assert " .eh_frame " in sections and " .debug_frame " in sections
-    data = record(tmp_path / "perf.data", ["-e", "cpu-clock:u", "-F", "999", "--call-graph", "dwarf"], program)
+    options = ["-e", "cpu-clock:u", "-F", "999", "--call-graph", "dwarf"]
+    data = record(tmp_path / "perf.data", options, program, "5000")
     whole = stats(data, tmp_path)
     assert whole["incomplete_weight"] < 0.02 * whole["weight"]
     assert any(b";main;" in stack for stack in direct(data))
