@@ -26,7 +26,7 @@ from ground.errors import HostError
 from ground.system.limits import limited_memory
 from ground.system.process import Children
 from tests.figures import Report, reporter_of, table_of
-from tests.litter import Session, session_parent
+from tests.litter import Session, marked_processes, session_parent
 from tests.places import ROOT
 from tests.programs import installed_library
 from tests.recorded_run import Measured, record_run
@@ -302,16 +302,7 @@ class Ioflame:
 
     def left_behind(self) -> list[str]:
         """Command lines of processes that still carry our mark."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                if self._mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
-            except OSError:
-                continue
-        return found
+        return [words for _, words in marked_processes(self._mark.encode())]
 
 
 @pytest.fixture
@@ -340,7 +331,7 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A control group of our own, with nothing in it."""
+    """A control group of our own, with nothing in it; the test may make others below it."""
     mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     # Not a group of it that a container's tools have bound elsewhere.
     whole = (words for words in mounts if words[3] == "/" and words[words.index("-") + 1] in ("cgroup2", "cgroup"))
@@ -355,8 +346,8 @@ def group() -> Iterator[Path]:
     except OSError as error:
         pytest.skip(f"no control group may be made here: {error}")
     yield group
-    if group.exists():
-        group.rmdir()
+    for directory, _, _ in os.walk(group, topdown=False):
+        Path(directory).rmdir()
 
 
 @pytest.fixture

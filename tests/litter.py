@@ -124,11 +124,11 @@ class Session:
 
     def left(self) -> list[str]:
         """What the session made and has not removed, or touched that it did not make: a line each."""
-        _await_ends([pid for pid, _ in _processes(self._mark.encode())])
+        _await_ends([pid for pid, _ in marked_processes(self._mark.encode())])
         # A command that was killed leaves its directory to the next one, and the last test may have killed one.
         with scratch_directory():
             pass
-        lines = [f"process {pid}: {words}({_test_of(pid)})" for pid, words in _processes(self._mark.encode())]
+        lines = [f"process {pid}: {words}({_test_of(pid)})" for pid, words in marked_processes(self._mark.encode())]
         return lines + [f"{line} ({self._tests[line]})" for line in self._note()]
 
     def end(self, *, keep: bool) -> None:
@@ -187,7 +187,7 @@ def _await_ends(pids: list[int]) -> None:
             select.select([handle], [], [], max(deadline - time.monotonic(), 0))
 
 
-def _processes(mark: bytes) -> Iterator[tuple[int, str]]:
+def marked_processes(mark: bytes) -> Iterator[tuple[int, str]]:
     """Those that carry a mark in the environment they were started with: number and command line."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -42,20 +42,10 @@ def session(directory: Path, test: str, workers: int, *prefix: str, root: Path =
     """
     (directory / "test_one.py").write_text(test)
     python = Path(sys.executable)
-    argv = [
-        *prefix,
-        str(root / python.relative_to(ROOT) if python.is_relative_to(ROOT) else python),
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "tests.conftest",
-        "-n",
-        str(workers),
-    ]
-    argv += ["--rootdir", str(directory), "--confcutdir", str(directory), str(directory / "test_one.py")]
+    seen = root / python.relative_to(ROOT) if python.is_relative_to(ROOT) else python
+    argv = [*prefix, str(seen), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest"]
+    argv += ["-n", str(workers), "--rootdir", str(directory), "--confcutdir", str(directory)]
+    argv.append(str(directory / "test_one.py"))
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

@@ -10,18 +10,15 @@ import pytest
 from tests.until import until
 
 
-def test_what_did_not_come_is_named(tmp_path: Path) -> None:
+def test_what_did_not_come_is_named_and_the_process_that_ended_instead(tmp_path: Path) -> None:
+    nothing, no_more = tmp_path / "nothing", [False]
     with pytest.raises(AssertionError, match=r"not within 0 s: exists of .*nothing"):
-        until((tmp_path / "nothing").exists, seconds=0)
-    in_vain, no_more = [False], [False]
-    with pytest.raises(AssertionError, match=r"no longer .*no_more.*before .*in_vain"):
-        until(lambda: in_vain[0], as_long_as=lambda: no_more[0])
-
-
-def test_a_process_that_ends_meanwhile_is_told_with_its_words(tmp_path: Path) -> None:
+        until(nothing.exists, seconds=0)
+    with pytest.raises(AssertionError, match=r"no longer .*no_more.*before exists"):
+        until(nothing.exists, as_long_as=lambda: no_more[0])
     process = subprocess.Popen(["sh", "-c", "echo why >&2; exit 3"], stderr=subprocess.PIPE, text=True)
     with pytest.raises(AssertionError, match=r"ended with 3: \(None, 'why\\n'\), before exists"):
-        until((tmp_path / "nothing").exists, process)
+        until(nothing.exists, process)
 
 
 def test_what_comes_ends_the_wait() -> None:

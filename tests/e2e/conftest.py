@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from pathlib import Path
 
@@ -10,9 +9,8 @@ import pytest
 
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.commands.arguments import add_options
 from ioflame.measure.job import resolve
-from ioflame.measure.options import profile_options
+from tests.ioflame.asked import options
 from tests.recorded_run import KEYS, made_once
 from workloads.database import locked
 
@@ -24,11 +22,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _load(directory: Path) -> None:
-    parser = argparse.ArgumentParser()
-    add_options(parser, "profile")
-    arguments = ["--scale=smoke", f"--num-keys={KEYS}", f"--db-dir={directory}", "--quiet"]
     reporter = Reporter(quiet=True)
-    job = resolve(profile_options(parser.parse_args(arguments)), reporter)
+    job = resolve(options("--quiet", "--scale=smoke", f"--num-keys={KEYS}", f"--db-dir={directory}"), reporter)
     with locked(directory), Children() as children:
         database = job.database()
         database.load(children, reporter, directory.parent / "load.log")

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from ground.results.categories import read_categories, read_operations
-from ground.results.checks import Check, Verdict
+from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.profile import read_profile
-from ground.results.run import Run, open_run
 from ground.system.descendants import descendants
-from tests.conftest import ROCKSDBJNI, Ioflame
-from tests.e2e.commands import service
+from tests.conftest import ROCKSDBJNI
+from tests.e2e.commands import attached, service
 
 _SOURCE = Path(__file__).parent / "namespaced" / "Reads.java"
 # It unpacks its library into a /tmp that nobody else sees.
@@ -23,22 +22,12 @@ _STARTED = (
 )
 
 
-def watched(ioflame: Ioflame, pid: int, runs: Path) -> Run:
-    words = (f"--pid={pid}", "--seconds=6", "--freq=499", "--collect=perf", f"--out={runs}")
-    code, said, err = ioflame.run("attach", *words)
-    assert code in (0, 1), err + said  # 1 where the host was too busy for a check
-    return open_run((runs / "latest").resolve())
-
-
-def about_names(run: Run) -> list[Check]:
-    return [check for check in run.record.checks if check.name == "names"]
-
-
 @pytest.mark.by_hand
 @pytest.mark.needs("perf", "unshare", "rocksdbjni")
 def test_the_engine_within_a_jvm_is_told_by_category_and_its_callers_are_named_or_said_to_be_lost(
-    ioflame: Ioflame, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
+    words = ("--seconds=6", "--freq=499", "--collect=perf")
     compiler = ["javac", "-J-XX:-UsePerfData", "-cp", str(ROCKSDBJNI), "-d", str(tmp_path), str(_SOURCE)]
     subprocess.run(compiler, check=True)
     argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", _STARTED]
@@ -48,22 +37,22 @@ def test_the_engine_within_a_jvm_is_told_by_category_and_its_callers_are_named_o
         maps = Path(f"/proc/{jvm}/maps").read_text(encoding="utf-8").splitlines()
         mapped = [line for line in maps if "rocksdbjni" in line and ".jar" not in line]
         assert mapped and all(line.endswith("(deleted)") for line in mapped)
-        run = watched(ioflame, process.pid, tmp_path / "runs")
+        done = attached(tmp_path / "runs", [process.pid], *words)
         # The command that is printed, as a user runs it: in the namespaces of the JVM, where it is process 1.
         inside = ["nsenter", "-t", str(jvm), "-m", "-p", "jcmd", "-J-XX:-UsePerfData", "1", "Compiler.perfmap"]
         subprocess.run(inside, check=True, capture_output=True)
-        named = watched(ioflame, process.pid, tmp_path / "runs")
-    rows = {row.name: row.share for row in read_categories(run.directory).rows}
-    assert run.record.engine == "rocksdb"
+        named = attached(tmp_path / "runs", [process.pid], *words)
+    rows = {row.name: row.share for row in read_categories(done.directory).rows}
+    assert done.record.engine == "rocksdb"
     assert min(rows[name] for name in ("IBI:Sk", "DBI:Sk", "LRU")) > 0 and rows["other"] < 60, rows
-    kinds = {one.name: one.share for one in read_operations(run.directory)}
+    kinds = {one.name: one.share for one in read_operations(done.directory)}
     assert kinds["get"] > 30, kinds
-    frames, anew = (set(read_profile(one.path(Files.PROFILE)).names) for one in (run, named))
+    frames, anew = (set(read_profile(one.run.path(Files.PROFILE)).names) for one in (done, named))
     assert any(frame.startswith("Java_org_rocksdb_RocksDB_get") for frame in frames & anew)
     # Who calls it is Java, which has no names at first; how it gets some is said, and nothing is run for it.
     assert not any("Reads.main" in frame for frame in frames)
-    (lost,) = about_names(run)
+    lost = done.checks["names"]
     assert lost.verdict is Verdict.NOTE and "has written no map of its code" in lost.value
     assert f"jcmd {jvm} Compiler.perfmap" in lost.mend
     assert any("Reads.main" in frame for frame in anew), sorted(anew)
-    assert not about_names(named)
+    assert "names" not in named.checks

@@ -1,8 +1,7 @@
-"""Turns of a profile: what they find of an effect that is there, by hand; what an interrupt leaves."""
+"""Turns of a profile: what they find of an effect that is there, by hand."""
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import mmap
 import os
@@ -17,13 +16,13 @@ from ground.results.record import RunRecord
 from ground.results.run import Run
 from ground.system.observer import NullObserver
 from ground.text.progress import Reporter
-from ioflame.commands.arguments import add_options
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Instrument
 from ioflame.measure.job import new_record, resolve
-from ioflame.measure.options import profile_options
 from ioflame.measure.profile import database_of, load_and_measure
+from tests.e2e.commands import script
 from tests.figures import Report
+from tests.ioflame.asked import options
 from tests.programs import compiled
 from workloads.database import locked
 
@@ -98,10 +97,8 @@ class Spin(NullObserver):
 
 def in_process(out: Path, words: list[str]) -> RunRecord:
     """A profile with the spin, which the command line does not know."""
-    parser, reporter = argparse.ArgumentParser(), Reporter(quiet=True)
-    add_options(parser, "profile")
-    options = profile_options(parser.parse_args([*words, f"--out={out}"]))
-    job = resolve(replace(options, collect=("perf", "null", "spin")), reporter)
+    reporter = Reporter(quiet=True)
+    job = resolve(replace(options(*words, f"--out={out}"), collect=("perf", "null", "spin")), reporter)
     run = Run.create(out, new_record(job))
     with locked(job.db_dir):
         load_and_measure(job, database_of(job), run, reporter)
@@ -132,9 +129,8 @@ def test_an_effect_is_found_at_its_size(
     library = compiled(
         _SPIN, tmp_path / "spin.so", "-shared", "-fPIC", "-O2", f"-DSPIN_NS={int(1e3 * SPIN_US)}", "-ldl"
     )
-    bench = tmp_path / "db_bench"
-    bench.write_text(f'#!/bin/sh\nLD_PRELOAD={library} SPIN_FLAG={tmp_path / "flag"} exec db_bench "$@"\n')
-    bench.chmod(0o755)
+    preload = f"LD_PRELOAD={library} SPIN_FLAG={tmp_path / 'flag'}"
+    bench = script(tmp_path / "db_bench", f'{preload} exec db_bench "$@"')
     spin = Instrument("spin", order=9, observer=lambda _: Spin(flag), takes_turns=True)
     monkeypatch.setattr(INSTRUMENTS, "_by_name", {**INSTRUMENTS, "spin": spin})
     took = spin_us(library)

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from ground.results.run import open_run
 from ioflame import __version__
+from tests.e2e.commands import service
 from tests.places import ROOT
 from tests.recorded_run import assert_reported
 
@@ -64,20 +64,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(venv / "bin" / "ioflame", str(tools), place)
 
 
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[int]:
-    """The pid of a fio that reads a file with O_DIRECT."""
-    argv = ["fio", "--name=x", f"--filename={tmp_path}/data", "--size=16m", "--rw=randread", "--direct=1"]
-    argv += ["--time_based", "--runtime=120", "--thread", "--ioengine=psync"]
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_it_works_without_checkout_and_compiler(installed: Installed, reader: int) -> None:
+def test_it_works_without_checkout_and_compiler(installed: Installed, tmp_path: Path) -> None:
     commit = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=ROOT, capture_output=True,
                             text=True, check=True).stdout.strip()  # fmt: skip
     assert installed.run("--version").stdout == f"ioflame {__version__} ({commit})\n"
@@ -90,7 +77,10 @@ def test_it_works_without_checkout_and_compiler(installed: Installed, reader: in
 
     # A probe on the loader by its name, which is one of the symbols that are kept.
     assert "a function of ours was watched" in installed.run("doctor").stdout
-    done = installed.run("ebpf", "iolat", "--pid", str(reader), "--seconds", "3", "--json")
+    reads = ["fio", "--name=x", f"--filename={tmp_path}/data", "--size=16m", "--rw=randread", "--direct=1"]
+    reads += ["--time_based", "--runtime=120", "--thread", "--ioengine=psync"]
+    with service(reads, stderr=subprocess.DEVNULL) as reader:
+        done = installed.run("ebpf", "iolat", "--pid", str(reader.pid), "--seconds", "3", "--json")
     assert done.returncode in (0, 1), done.stderr
     assert json.loads(done.stdout)["backend"] == "co-re"
 
