@@ -16,8 +16,12 @@ import pytest
 
 from ground.results.record import Window
 from ground.results.run import Run, open_run
+from ground.system.descendants import descendants
+from ground.system.held_process import HeldProcess
 from tests.conftest import Ioflame
-from tests.recorded_run import Measured
+from tests.e2e.explained import explained
+from tests.recorded_run import KEYS, Measured
+from tests.until import until
 
 # Before a command line: as a user who may look into no process of root's.
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -49,6 +53,39 @@ def service(argv: Sequence[str | Path], **more: object) -> Iterator[subprocess.P
         process.wait()
 
 
+def ticks(pid: int) -> int:
+    """Of CPU in user mode, 10 ms each."""
+    return int((HeldProcess(pid).stat() or [b"0"] * 12)[11])
+
+
+def reported(report: Path, lines: int = 3) -> bool:
+    """Whether db_bench has written so many lines of its report, the first of which is the head."""
+    return report.read_text(encoding="ascii").count("\n") >= lines
+
+
+@contextlib.contextmanager
+def reading(database: Path, report: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """db_bench as a profile would start it, but for an hour and with a report of its own, which has begun."""
+    (argv,) = explained("readrandom", "--scale=smoke", f"--num-keys={KEYS}", f"--db-dir={database}")
+    own = {"--duration": "3600", "--report_file": str(report)}
+    argv = [f"{name}={own[name]}" if (name := word.partition("=")[0]) in own else word for word in argv]
+    with service(argv) as process:
+        until(lambda: reported(report), process)
+        yield process
+        assert process.poll() is None, "whatever watched it has ended it"
+
+
+def db_bench_of(process: subprocess.Popen[str], word: str) -> int:
+    """The db_bench below a command that was started with this word, as soon as it runs."""
+    while process.poll() is None:
+        for pid in descendants([process.pid]):
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if word.encode() in words and words[0].endswith(b"db_bench"):
+                    return pid
+    pytest.fail(f"it ended without a db_bench with {word}")
+
+
 def wait_for(process: subprocess.Popen[str], *texts: str) -> None:
     """Reads the progress until it has said each of them in turn; no clock decides."""
     assert process.stderr is not None
@@ -77,6 +114,13 @@ def script(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
     path.chmod(0o755)
     return path
+
+
+def perf_that(place: Path, does: str) -> tuple[str, ...]:
+    """Before a command line: there is a perf in `place` that does this first where it is to record a window."""
+    perf = shutil.which("perf")
+    script(place / "perf", f'case "$*" in *--control*) {does};; esac\nexec {perf} "$@"')
+    return ("env", f"PATH={place}:{os.environ['PATH']}")
 
 
 def operations_around(run: Run, window: Window) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,13 @@ from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ground.system.descendants import descendants
 from ground.system.groups import container_group, named_group
-from ground.system.held_process import HeldProcess
 from ground.system.target import Target
 from tests.conftest import Ioflame
-from tests.e2e.commands import AS_NOBODY, attached, rocksdb_library, service
-from tests.e2e.explained import explained
+from tests.e2e.commands import AS_NOBODY, attached, reading, reported, rocksdb_library, service, ticks
 from tests.ioflame.asked import refused
 from tests.programs import FRAMES, compiled
 from tests.recorded_run import Measured, assert_reported
 from tests.until import until
-from viz.flame.stacks import stacks_of
-from viz.flame.tree import FrameTree
 
 pytestmark = pytest.mark.long
 
@@ -41,24 +38,13 @@ pytestmark = pytest.mark.long
 _OF_A_SERVICE = {"flush", "compaction", "application", "WAL", "memtable insert", "write path"}
 
 
-def ticks(pid: int) -> int:
-    """Of CPU in user mode, 10 ms each."""
-    return int((HeldProcess(pid).stat() or [b"0"] * 12)[11])
-
-
 @pytest.fixture(scope="module")
 def from_outside(loaded: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Measured]:
     """db_bench as a profile would start it, attached to while it runs. Its reads are counted: one a query here."""
     place = tmp_path_factory.mktemp("attached")
-    (argv,) = explained("readrandom", "--scale=smoke", "--num-keys=400000", f"--db-dir={loaded}")
-    report = place / "report.csv"
-    own = {"--duration": "3600", "--report_file": str(report)}
-    argv = [f"{name}={own[name]}" if (name := word.partition("=")[0]) in own else word for word in argv]
-    with service(argv) as process:
-        until(lambda: report.exists() and report.read_text(encoding="ascii").count("\n") >= 3, process)
+    with reading(loaded, place / "report.csv") as process:
         count = f"awk '/^syscr/ {{print $2}}' /proc/{process.pid}/io"
         found = attached(place, [process.pid], "--seconds=14", "--freq=999", f"--count={count}", "-v")
-        assert process.poll() is None  # still running
     return process.pid, found
 
 
@@ -179,10 +165,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     ):
         for kind in ("get", "write"):
             report = place / f"{kind}.csv"
-            until(
-                lambda report=report: report.exists() and report.read_text(encoding="ascii").count("\n") >= 3,  # type: ignore[misc]
-                as_long_as=lambda: reader.poll() is None and writer.poll() is None,
-            )
+            until(partial(reported, report), as_long_as=lambda: reader.poll() is None and writer.poll() is None)
             words += ["--count-of", kind, f"awk -F, 'NR > 1 {{ n += $2 }} END {{ print n }}' {report}"]
         done = attached(place / "runs", [reader.pid, writer.pid], *words)
     yield Both(reader.pid, writer.pid, done)
@@ -202,13 +185,8 @@ def test_stacks_tell_the_kind_that_each_process_is_known_to_do(both: Both) -> No
     background = sum(weights[both.writer, kind] for kind in ("flush", "compaction"))
     assert weights[both.writer, "write"] > 0.5 * (every[both.writer] - background) > 0
     assert not {(both.writer, "get"), (both.reader, "write"), (both.reader, "compaction")} & {*(+weights)}
-    # The screen, the page and the kinds tell one share of writes.
-    rows = {row.name: row for row in read_categories(both.done.run.directory).rows}
-    tree = FrameTree(stacks_of(profile, "owner"), tuple(rows))
-    assert dict(zip(tree.categories, tree.category_weights(), strict=True)) == {
-        name: row.weight for name, row in rows.items()
-    }
-    assert rows["memtable insert"].weight
+    rows = {row.name: row.weight for row in read_categories(both.done.run.directory).rows}
+    assert rows["memtable insert"]
     assert not re.search(r"^\s*WAL\s+\d", both.done.out, re.MULTILINE)  # the log is off
     assert re.search(r"Without weight: [^.]*\bWAL\b", both.done.out)
 
@@ -235,42 +213,32 @@ def test_each_kind_is_divided_by_its_own_count(both: Both) -> None:
 
 @pytest.mark.needs("perf")
 def test_a_container_is_a_control_group_and_found_by_its_id(
-    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path, group: Path
 ) -> None:
     """A group as runtimes make them; nothing runs in it until a process is put there."""
-    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
-    place = next(Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup"))
     identity = "3f2a9c1b7d44" + f"{os.getpid():052x}"
-    group, runs = place / f"docker-{identity}.scope", f"--out={tmp_path / 'runs'}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no control group may be made here: {error}")
-    try:
-        with pytest.raises(UsageError, match="no control group of that name holds a process"):
-            container_group(identity)
-        with service(["sleep", "600"]) as process:
-            (group / "cgroup.procs").write_text(str(process.pid), encoding="ascii")
-            assert container_group(identity) == container_group(identity[:20]) == named_group(group.name) == group
-            # What is in a watched group is watched, and the other way round.
-            watching = Target([process.pid])
-            code, _, err = ioflame.run("attach", f"--cgroup={group}", runs)
-            assert code == 2 and f"process {process.pid} is watched by another ioflame" in err
-            del watching
-            other = ioflame.start("attach", "--cgroup", str(group), "--collect=null", "--out", str(tmp_path / "other"))
-            until(lambda: list(tmp_path.glob(f"other/*/{Files.RECORD}")), other)
-            with pytest.raises(UsageError, match=r"as a part of group \d+, is watched by another ioflame"):
-                Target([process.pid])
-            other.terminate()
-            other.communicate(timeout=60)
-            code, _, err = ioflame.run("attach", runs, "--count=echo no number", f"--container={identity}")
-            assert code == 2 and "the count failed: the count printed 'no number'" in err
-        assert "no process is in" in refused(capsys, "attach", runs, f"--cgroup={group}")
-        assert not list((tmp_path / "runs").glob("*"))
-    finally:
-        group.rmdir()
-    with pytest.raises(UsageError, match="is no id"):
-        container_group("web")
+    container, runs = group / f"docker-{identity}.scope", f"--out={tmp_path / 'runs'}"
+    container.mkdir()
+    with pytest.raises(UsageError, match="no control group of that name holds a process"):
+        container_group(identity)
+    with service(["sleep", "600"]) as process:
+        (container / "cgroup.procs").write_text(str(process.pid), encoding="ascii")
+        assert container_group(identity) == container_group(identity[:20]) == named_group(container.name) == container
+        # What is in a watched group is watched, and the other way round.
+        watching = Target([process.pid])
+        code, _, err = ioflame.run("attach", f"--cgroup={container}", runs)
+        assert code == 2 and f"process {process.pid} is watched by another ioflame" in err
+        del watching
+        other = ioflame.start("attach", f"--cgroup={container}", "--collect=null", f"--out={tmp_path / 'other'}")
+        until(lambda: list(tmp_path.glob(f"other/*/{Files.RECORD}")), other)
+        with pytest.raises(UsageError, match=r"as a part of group \d+, is watched by another ioflame"):
+            Target([process.pid])
+        other.terminate()
+        other.communicate(timeout=60)
+        code, _, err = ioflame.run("attach", runs, "--count=echo no number", f"--container={identity}")
+        assert code == 2 and "the count failed: the count printed 'no number'" in err
+    assert "no process is in" in refused(capsys, "attach", runs, f"--cgroup={container}")
+    assert not list((tmp_path / "runs").glob("*"))
 
 
 @pytest.mark.needs("perf")
@@ -297,8 +265,6 @@ def test_who_is_a_part_of_what_another_one_watches_is_refused(ioflame: Ioflame, 
             named = f"process {child}, as a part of process {parent.pid}," if second == child else f"process {child}"
             assert (code, f"{named} is watched by another ioflame" in err) == (2, True), err
             del watching
-        watching = Target([child])
-        del watching
         os.killpg(parent.pid, signal.SIGKILL)
 
 

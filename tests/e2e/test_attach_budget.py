@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -10,29 +9,17 @@ import pytest
 
 from ground.results.checks import Verdict
 from tests.conftest import Ioflame
-from tests.e2e.commands import attached, script, service
+from tests.e2e.commands import attached, perf_that, service
 from tests.recorded_run import Measured
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
 # A budget is a part of what the target uses: on a busy host that must not be next to nothing.
 _BURN = ["nice", "-n", "-15", sys.executable, "-c", "while True: sum(range(1000))"]
-# Beside a perf that records as it should: many short processes, none of which comes to the bound of one.
-_BESIDE = '(trap "" INT TERM; while :; do nice -n -15 {short}; done) & exec {perf} "$@"'
-# In its place, deaf to whoever asks it to end.
-_INSTEAD = "exec {burn}"
-_DEAF = "'import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]\nwhile True: pass'"
 
 
-def watched(out: Path, *words: str, burns: str = "") -> Measured:
-    """A process that burns CPU, by a perf that does as well where it is to record a window."""
-    prefix: tuple[str, ...] = ()
-    if burns:
-        perf = shutil.which("perf")
-        short = f"{sys.executable} -c 'sum(range(10**7))'"
-        body = burns.format(burn=f"{sys.executable} -c {_DEAF}", short=short, perf=perf)
-        made = script(out / "bin" / "perf", f'case "$*" in *--control*) {body};; esac\nexec {perf} "$@"')
-        prefix = ("env", f"PATH={made.parent}:/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin")
+def watched(out: Path, *words: str, prefix: tuple[str, ...] = ()) -> Measured:
+    """A process that burns CPU."""
     with service(_BURN) as process:
         return attached(out, [process.pid], *words, prefix=prefix)
 
@@ -47,8 +34,11 @@ def test_what_nothing_is_left_for_does_not_watch_and_the_start_is_in_the_account
 
 
 def test_a_window_ends_when_its_part_is_used_up(tmp_path: Path) -> None:
+    # Many short processes, none of which comes to the bound of one.
+    short = f"{sys.executable} -c 'sum(range(10**7))'"
+    burns = perf_that(tmp_path / "bin", f'(trap "" INT TERM; while :; do nice -n -15 {short}; done) &')
     # 1 % of ten minutes is 6 s at most: less than half of what the window could take of one CPU.
-    done = watched(tmp_path, "--per=10m", "--seconds=40", "--collect=perf", "--budget=1%", burns=_BESIDE)
+    done = watched(tmp_path, "--per=10m", "--seconds=40", "--collect=perf", "--budget=1%", prefix=burns)
     assert done.record.unobserved == []
     assert [window.kind for window in done.record.windows] == ["plain", "perf", "plain"]
     check = done.checks["budget"]
@@ -57,7 +47,10 @@ def test_a_window_ends_when_its_part_is_used_up(tmp_path: Path) -> None:
 
 
 def test_an_observer_that_runs_away_is_ended(tmp_path: Path) -> None:
-    done = watched(tmp_path, "--seconds=5", "--collect=perf", "--budget=100%", "--per=6s", burns=_INSTEAD)
+    # Deaf to whoever asks it to end.
+    deaf = "'import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]\nwhile True: pass'"
+    burns = perf_that(tmp_path / "bin", f"exec {sys.executable} -c {deaf}")
+    done = watched(tmp_path, "--seconds=5", "--collect=perf", "--budget=100%", "--per=6s", prefix=burns)
     ran_away = done.record.unobserved[0]
     assert ran_away.kind == "perf" and "perf record ran away and was ended: " in ran_away.why
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import os
 import re
 import shutil
 import signal
@@ -18,7 +17,7 @@ from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ground.system.descendants import descendants
 from tests.conftest import Ioflame
-from tests.e2e.commands import attached, script, service
+from tests.e2e.commands import attached, perf_that, service
 from tests.ioflame.asked import refused
 from tests.programs import FRAMES, compiled, installed_library
 from tests.until import until
@@ -126,13 +125,10 @@ def test_a_redacted_run_holds_no_name_of_the_targets_own(
 
 
 def test_what_an_observer_said_when_it_failed_is_hashed(tmp_path: Path, secretd: str) -> None:
-    fails = f'case "$*" in *--control*) echo "cannot open {secretd}" >&2; exit 1;; esac'
-    perf = script(tmp_path / "bin" / "perf", f'{fails}\nexec {shutil.which("perf")} "$@"')
+    fails = perf_that(tmp_path / "bin", f'echo "cannot open {secretd}" >&2; exit 1')
+    words = ("--seconds=5", "--collect=perf,null", "--redact")
     with service([secretd]) as process:
-        done = attached(
-            tmp_path / "runs", [process.pid], "--seconds=5", "--collect=perf,null", "--redact",
-            prefix=("env", f"PATH={perf.parent}:{os.environ['PATH']}"),
-        )  # fmt: skip
+        done = attached(tmp_path / "runs", [process.pid], *words, prefix=fails)
     check_nothing_is_told(done.run.directory)
     (lost,) = done.record.unobserved
     assert re.fullmatch(r"perf failed; its words are hashed, .*: h[0-9a-f]{10}", lost.why)
