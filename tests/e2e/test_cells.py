@@ -125,40 +125,16 @@ def test_cells_of_factors_share_a_database_and_what_the_engine_lacks_is_left_out
     assert plain and all("block.cache.data.miss" in window.engine for window in plain)
 
 
-def test_a_memory_limit_that_may_not_be_set_is_refused_before_anything_is_loaded(
-    ioflame: Ioflame, tmp_path: Path
-) -> None:
-    hidden = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
-    code, out, err = ioflame.run(
-        "experiment", "wiki", "--scale=smoke", "--db-dir", tmp_path / "db", "--out", tmp_path / "out",
-        prefix=("unshare", "-m", "bash", "-c", hidden, "bash"),
-    )  # fmt: skip
-    assert (code, out) == (3, ""), err
-    assert "no memory limit:" in err
-    assert "Traceback" not in err
-    assert not list(tmp_path.rglob("*.sst"))
-
-
 LOADS = """
 about = "two loads"
 shows = "what a full disk leaves"
 cannot = "anything"
 steps = ["load"]
 holds = []
-[scale.smoke]
-about = "seconds"
-num_keys = 1_000_000
-[layout]
-database = "own"
-[[cells]]
-name = "one"
-[[cells]]
-name = "two"
-cache = 0.5
-[[columns]]
-name = "ops/sec"
-about = "rows a second of the load"
-part = ["load.ops_per_second"]
+layout = { database = "own" }
+scale.smoke = { about = "seconds", num_keys = 1_000_000 }
+cells = [{ name = "one" }, { name = "two", cache = 0.5 }]
+columns = [{ name = "ops/sec", about = "rows a second of the load", part = ["load.ops_per_second"] }]
 """
 
 
@@ -176,28 +152,21 @@ def file_system(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.needs("loop")
-def test_a_disk_that_fills_in_a_load_is_named_and_what_is_left_is_measured_when_there_is_room(
+def test_a_disk_that_fills_in_a_load_is_named_and_what_was_done_stays(
     ioflame: Ioflame, file_system: Path, tmp_path: Path
 ) -> None:
     """Somebody else fills it after it was looked at."""
     own, filling, out = tmp_path / "own.toml", file_system / "filling", tmp_path / "out"
     own.write_text(LOADS)
-    command: list[str | Path] = ["experiment", own, "--scale=smoke", "--db-dir", file_system / "db", "--out", out]
-    process = ioflame.start(*command)
+    process = ioflame.start("experiment", own, "--scale=smoke", "--db-dir", file_system / "db", "--out", out)
     wait_for(process, "load 1,000,000 keys", "load 1,000,000 keys")
     space = os.statvfs(file_system)
     with filling.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, space.f_bavail * space.f_frsize - (16 << 20))
     _, err = process.communicate(timeout=300)
-    assert (
-        process.returncode == EXIT_HOST and "NUM_KEYS" in err and f"the disk of {file_system}/db/two is full" in err
-    ), err
+    assert process.returncode == EXIT_HOST, err
+    assert "NUM_KEYS" in err and f"the disk of {file_system}/db/two is full" in err
     (directory,) = out.iterdir()
     assert f"--resume {directory}" in err
     status = {run.cell: run.status for run in CellsRun.open(directory).record.runs}
     assert status == {"one": "done", "two": "failed"}
-    filling.unlink()
-    code, _, err = ioflame.run(*command, f"--resume={directory}")
-    assert code in (0, 1), err
-    assert err.count("load 1,000,000 keys") == 1
-    assert {run.status for run in CellsRun.open(directory).record.runs} == {"done"}

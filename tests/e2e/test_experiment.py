@@ -1,10 +1,8 @@
-"""A small experiment, and a whole one: killed, interrupted, resumed, and their tables made from what they left."""
+"""A small experiment, interrupted and resumed, and its tables made from what it left."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import signal
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from viz.export.benchmark_tsv import HEADER
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 SHIPPED = ROOT / "workloads" / "experiments" / "io-efficiency.toml"
-
 
 # Like io-efficiency, of two cells: a tree, and readrandom on it, each without what was to hold.
 _SMALL = f"""like = "{SHIPPED}"
@@ -63,26 +60,19 @@ def value_rows(out: str) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(heads[1:], row[1:], strict=False)) for row in rows}
 
 
-def test_a_killed_load_is_loaded_again_and_an_interrupted_cell_measured_again(
+def test_an_interrupted_cell_is_measured_again_and_what_was_done_stays(
     ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     own = tmp_path / "smaller.toml"
     own.write_text(_SMALL, encoding="utf-8")
     words: list[str | Path] = ["experiment", own, "--scale=smoke", "--num-keys=400000", "--duration=6", "--users=1"]
     words += ["--callgraph=fp", "--db-dir", tmp_path / "db", "--out", tmp_path / "out"]
-    first = ioflame.start(*words)
-    wait_for(first, "load 400,000 keys")
-    first.kill()
-    first.communicate()
+    interrupted = ioflame.start(*words)
+    wait_for(interrupted, "warm-up: until")
+    interrupted.send_signal(signal.SIGINT)
+    _, err = interrupted.communicate(timeout=120)
     (directory,) = (tmp_path / "out").iterdir()
-    assert [run.status for run in CellsRun.open(directory).record.runs] == ["todo"] * 2
-
-    second = ioflame.start(*words, "--resume", directory)
-    wait_for(second, "warm-up: until")
-    second.send_signal(signal.SIGINT)
-    _, err = second.communicate(timeout=120)
-    assert second.returncode == 130, err
-    assert f"--resume {directory}" in err
+    assert interrupted.returncode == 130 and f"--resume {directory}" in err, err
     assert ioflame.left_behind() == []
     record = CellsRun.open(directory).record
     assert [run.status for run in record.runs] == ["done", "todo"]
@@ -113,23 +103,3 @@ def test_a_killed_load_is_loaded_again_and_an_interrupted_cell_measured_again(
         ("--freq=99", "was begun with something else: frequency: 999 then, 99 now"),
     ):
         assert says in refused(capsys, *words, other, "--resume", directory)
-
-
-def test_an_experiment_without_fio_is_refused_before_anything_is_loaded(ioflame: Ioflame, tmp_path: Path) -> None:
-    """A real PATH with everything but fio."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for directory in os.get_exec_path():
-        for program in Path(directory).iterdir() if Path(directory).is_dir() else ():
-            if program.name != "fio" and not os.path.lexists(programs / program.name):
-                (programs / program.name).symlink_to(program)
-    env = shutil.which("env")
-    assert env is not None
-    code, out, err = ioflame.run(
-        "experiment", "io-efficiency", "--scale=smoke", "--db-dir", tmp_path / "db", "--out", tmp_path / "out",
-        prefix=(env, f"PATH={programs}"),
-    )  # fmt: skip
-    assert (code, out) == (3, ""), err
-    assert "fio is not installed" in err
-    assert "apt-get install fio" in err
-    assert not (tmp_path / "db").exists()

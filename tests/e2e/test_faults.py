@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,9 +18,9 @@ from ground.results.files import Files
 from ground.results.pmp import read_pmp
 from ground.results.record import RunRecord
 from ground.results.run import open_run
-from ground.system.descendants import descendants, having_open
+from ground.system.descendants import having_open
 from tests.conftest import Ioflame
-from tests.e2e.commands import held, measured, script, wait_for
+from tests.e2e.commands import db_bench_of, held, measured, script, wait_for
 from tests.ioflame.asked import asked
 from tests.places import ROOT
 from tests.recorded_run import assert_reported
@@ -44,18 +42,13 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+# A word of the client that reads, among the children of a profile.
+READS = "--benchmarks=readrandom,stats"
+
+
 def only_run(out: Path) -> RunRecord:
     (directory,) = [d for d in out.iterdir() if d.is_dir() and not d.is_symlink()]
     return open_run(directory).record
-
-
-def workload_pid(process: subprocess.Popen[str]) -> int:
-    """The client that reads, among the children of a profile."""
-    for pid in descendants([process.pid]):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if words[0].endswith(b"db_bench") and b"--benchmarks=readrandom,stats" in words:
-            return pid
-    pytest.fail("the workload does not run")
 
 
 @pytest.fixture
@@ -140,18 +133,6 @@ def test_a_terminal_that_is_closed_before_perf_stops_the_children_too(
     assert "ioflame analyse" not in err  # there is nothing to fold
 
 
-def test_a_killed_ioflame_leaves_no_child(ioflame: Ioflame, short: list[str], tmp_path: Path) -> None:
-    process = ioflame.start(*short, "--out", tmp_path)
-    wait_for(process, "rounds of")
-    with held(process):
-        workload = os.pidfd_open(workload_pid(process))
-    process.kill()
-    process.communicate()
-    assert select.select([workload], [], [], 60)[0]  # a pidfd shows the end of a process that is no child of ours
-    os.close(workload)
-    until(lambda: not ioflame.left_behind(), every=0.1)  # perf writes its file before it ends
-
-
 def test_a_killed_db_bench_ends_the_run_and_keeps_the_windows(
     ioflame: Ioflame, short: list[str], tmp_path: Path
 ) -> None:
@@ -159,7 +140,7 @@ def test_a_killed_db_bench_ends_the_run_and_keeps_the_windows(
     wait_for(process, "rounds of")
     until(lambda: any(what.startswith("rounds after the first ") for what in only_run(tmp_path).missing), process)
     with held(process):
-        os.kill(workload_pid(process), signal.SIGKILL)
+        os.kill(db_bench_of(process, READS), signal.SIGKILL)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
     assert "the workload ended in the middle of the measurement: killed by SIGKILL" in err
@@ -197,7 +178,7 @@ def test_an_engine_that_stands_still_fails_the_run(ioflame: Ioflame, short: list
     process = ioflame.start(*short, "--collect", "pmp", "--out", tmp_path)
     wait_for(process, "rounds of")
     with held(process):
-        os.kill(workload_pid(process), signal.SIGSTOP)
+        os.kill(db_bench_of(process, READS), signal.SIGSTOP)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 1, err
     checks = {check.name: check for check in only_run(tmp_path).checks}
@@ -208,30 +189,32 @@ def test_an_engine_that_stands_still_fails_the_run(ioflame: Ioflame, short: list
     assert "this build prints other statistics" not in out
 
 
+# Root may write into any directory, but not on a file system that is mounted read-only.
+READ_ONLY = "mount --bind {db} {db} && mount -o remount,bind,ro {db}"
+SAYS_READ_ONLY = ("{db} cannot be written to", "DB_DIR=<a directory you own>")
+
+
 @pytest.mark.needs("unshare")
-def test_a_disk_that_fills_with_the_run_is_named_with_the_command_that_shows_it(
-    ioflame: Ioflame, short: list[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("words", "mounted", "says"),
+    [
+        (["profile"], READ_ONLY, SAYS_READ_ONLY),
+        (["experiment", "io-efficiency"], READ_ONLY, SAYS_READ_ONLY),
+        (["experiment", "wiki"], "mount -t tmpfs none /sys/fs/cgroup", ["no memory limit:"]),
+    ],
+)
+def test_what_the_host_does_not_let_us_do_is_refused_before_anything_is_loaded(
+    ioflame: Ioflame, tmp_path: Path, words: list[str], mounted: str, says: Sequence[str]
 ) -> None:
-    mounted = f'mount -t tmpfs -o size=64k none {tmp_path} && exec "$@"'
-    code, _, err = ioflame.run(*short, "--out", tmp_path, prefix=("unshare", "--mount", "sh", "-c", mounted, "sh"))
-    assert code == 3, err
-    assert "No space left on device" in err and f"(df -h {tmp_path}/" in err and "Traceback" not in err
-
-
-@pytest.mark.needs("unshare")
-@pytest.mark.parametrize("words", [["experiment", "io-efficiency"], ["profile"]])
-def test_a_read_only_directory_for_the_database_is_refused(ioflame: Ioflame, tmp_path: Path, words: list[str]) -> None:
-    """Root may write into any directory, but not on a file system that is mounted read-only."""
-    fixed = tmp_path / "fixed"
-    fixed.mkdir()
-    mounted = f'mount --bind {fixed} {fixed} && mount -o remount,bind,ro {fixed} && exec "$@"'
+    db = tmp_path / "db"
+    db.mkdir()
     code, out, err = ioflame.run(
-        *words, "--scale=smoke", "--db-dir", fixed, "--out", tmp_path / "out",
-        prefix=("unshare", "-m", "bash", "-c", mounted, "bash"),
+        *words, "--scale=smoke", "--db-dir", db, "--out", tmp_path / "out",
+        prefix=("unshare", "-m", "bash", "-c", f'{mounted.format(db=db)} && exec "$@"', "bash"),
     )  # fmt: skip
     assert (code, out, "Traceback" in err) == (3, "", False), err
-    assert f"{fixed} cannot be written to" in err and "DB_DIR=<a directory you own>" in err
-    assert not (tmp_path / "out").exists()
+    assert all(one.format(db=db) in err for one in says), err
+    assert not (tmp_path / "out").exists() and not list(db.iterdir())
 
 
 @pytest.mark.needs("seccomp")

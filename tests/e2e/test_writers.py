@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from ground.results.cells import CellsRun
 from ground.results.files import Files
-from ground.system.descendants import descendants
 from tests.conftest import Ioflame
-from tests.e2e.commands import measured, wait_for
+from tests.e2e.commands import db_bench_of, measured, wait_for
 from tests.e2e.explained import assert_explained
-from tests.ioflame.asked import refused
 from tests.recorded_run import assert_reported
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
@@ -63,14 +59,14 @@ def test_a_writer_beside_readers_is_a_row_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_cell_that_fails_leaves_the_others_and_is_measured_when_it_goes_on(
-    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ioflame: Ioflame, tmp_path: Path
 ) -> None:
     words: list[str | Path] = ["experiment", "trivial-move", "--scale=smoke", f"--num-keys={KEYS}"]
     words += ["--db-dir", tmp_path / "db", "--out", tmp_path / "out"]
     first = ioflame.start(*words)
     wait_for(first, "run 2 of 7", "load 60,000 keys")
     # Its client is killed in the middle of the cell: the cell fails, the others still run.
-    os.kill(_client_of(first, tmp_path / "db" / "asc.2"), signal.SIGKILL)
+    os.kill(db_bench_of(first, f"--db={tmp_path}/db/asc.2"), signal.SIGKILL)
     _, err = first.communicate(timeout=600)
     assert first.returncode == 1, err
     (directory,) = (tmp_path / "out").iterdir()
@@ -92,16 +88,3 @@ def test_a_cell_that_fails_leaves_the_others_and_is_measured_when_it_goes_on(
     w_amp = table[0].index("w_amp")
     assert float(table[1][w_amp]) == 1.0 < float(table[2][w_amp])
     assert not list((tmp_path / "db").rglob("*.sst"))  # nothing is left of the cells' databases
-    said = refused(capsys, *words, "--num-keys=70000", "--resume", directory)
-    assert "keys: " in said
-
-
-def _client_of(process: subprocess.Popen[str], db_dir: Path) -> int:
-    """The client that fills this database, as soon as it runs."""
-    while process.poll() is None:
-        for pid in descendants([process.pid]):
-            with contextlib.suppress(OSError):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                if f"--db={db_dir}".encode() in words and words[0].endswith(b"db_bench"):
-                    return pid
-    pytest.fail("it ended without a client")
