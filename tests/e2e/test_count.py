@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from ground.results.counted import CountRecord, CountRun, Event
 from ground.system.process import capture
 from ioflame.analysis.counted_verdicts import CountVerdict, against, spread
 from tests.conftest import Ioflame
-from tests.ioflame.asked import refused
 from tests.places import ROOT
 from tests.programs import compiled
 from tests.workloads.jars import host_library
@@ -105,17 +103,6 @@ def test_a_build_counted_again_is_the_same_as_its_baseline(
     assert code == 1, err + out
     assert re.search(r"above --fail-above: get of new takes \+0\.\d\d%, 0\.01% is allowed", err)
     assert "| get | " in out and "fail-above" not in out
-
-
-@pytest.mark.xdist_group("counted")
-def test_another_hosts_baseline_is_refused(
-    capsys: pytest.CaptureFixture[str], told: tuple[str, Path, CountRecord], arms: str, tmp_path: Path
-) -> None:
-    record = told[2]
-    CountRun(tmp_path, replace(record, depends_on={**record.depends_on, "libc": "another"})).save()
-    words = [f"--rocksdb={arms}", "--repeats=2", f"--baseline={tmp_path}", f"--out={tmp_path}"]
-    said = refused(capsys, "count", *words)
-    assert "was counted with something else: libc: another then, " in said and "=<base>,<new>" in said
 
 
 @pytest.mark.parametrize("engine", ["leveldb", "lmdb"])

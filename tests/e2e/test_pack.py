@@ -35,6 +35,17 @@ int main(void) { for (;;) { WORK(); sink = sink + 1; } }
 """
 
 
+def analysed_elsewhere(ioflame: Ioflame, packed: Path, place: Path, *lies: str) -> Path:
+    """The run of an archive that was brought to `place`, where by these commands something else lies at its paths."""
+    place.mkdir()
+    shutil.copy(packed, place)
+    there = ("unshare", "--mount", "sh", "-c", "; ".join([*lies, 'exec "$@"']), "sh")
+    code, _, err = ioflame.run("analyse", place / packed.name, "-q", prefix=there)
+    assert code in (0, 1), err
+    (run,) = (path for path in place.iterdir() if path.is_dir())
+    return run
+
+
 @pytest.mark.long
 @pytest.mark.needs("perf", "db_bench", "co-re", "unshare")
 def test_it_comes_to_the_same_again_and_on_a_machine_without_its_files(
@@ -57,17 +68,11 @@ def test_it_comes_to_the_same_again_and_on_a_machine_without_its_files(
     packed, elsewhere = tmp_path / "run.tar.xz", tmp_path / "elsewhere"
     code, out, err = asked(capsys, "pack", here.directory, "-o", packed)
     assert code == 0 and "librocksdb.so" in out, out + err
-    assert "--force" in refused(capsys, "pack", here.directory, "-o", packed)
-    elsewhere.mkdir()
-    shutil.copy(packed, elsewhere)
     engine = [one for one in read_profile(here.path(Files.PROFILE)).objects if "db_bench" in one or "rocksdb" in one]
     assert len(engine) > 1
-    hidden = "; ".join(f"mount --bind /dev/null {name}" for name in engine)
-    script = f'mount -t tmpfs none /usr/lib/debug; {hidden}; export HOME=/nonexistent; exec "$@"'
-    there = ("unshare", "--mount", "sh", "-c", script, "sh")
-    code, _, err = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
-    assert code in (0, 1), err
-    run = elsewhere / here.directory.name
+    hidden = [f"mount --bind /dev/null {name}" for name in engine]
+    nothing = ("mount -t tmpfs none /usr/lib/debug", *hidden, "export HOME=/nonexistent")
+    run = analysed_elsewhere(ioflame, packed, elsewhere, *nothing)
     assert (run / Files.FOLDED).read_bytes() == kept[Files.FOLDED]
     assert read_categories(run).rows == read_categories(here.directory).rows
     assert "is there already" in refused(capsys, "analyse", elsewhere / packed.name)
@@ -118,7 +123,7 @@ def test_device_inode_and_build_id_of_each_path_are_kept_and_files_without_one_b
 @pytest.mark.long
 @pytest.mark.needs("perf", "unshare")
 def test_what_is_recorded_alone_is_analysed_elsewhere(ioflame: Ioflame, tmp_path: Path) -> None:
-    program, elsewhere, out = tmp_path / "turner", tmp_path / "elsewhere", tmp_path / "runs"
+    program, out = tmp_path / "turner", tmp_path / "runs"
     compiled(_TURN, program, *FRAMES, "-DWORK=work_of_it", "-Wl,--build-id")
     with service([program]) as running:
         done = attached(out, [running.pid], "--seconds=18.5", "--freq=199", "--collect=perf", "--record-only")
@@ -132,18 +137,8 @@ def test_what_is_recorded_alone_is_analysed_elsewhere(ioflame: Ioflame, tmp_path
     assert not any("report" in one.argv for one in here.record.commands)
     assert not [name for name in (Files.PROFILE, Files.FOLDED, Files.REPORT) if here.path(name).exists()]
     assert f"symbols of {program}" in done.out
-    elsewhere.mkdir()
-    shutil.copy(packed, elsewhere)
-    there = ("unshare", "--mount", "sh", "-c", f'mount --bind /dev/null {program}; exec "$@"', "sh")
-    code, _, err = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
-    assert code in (0, 1), err
-    assert "work_of_it" in (elsewhere / here.directory.name / Files.FOLDED).read_text()
-
-
-def test_a_recording_alone_is_not_redacted_nor_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    for other in ("--redact", "--every=10m"):
-        said = refused(capsys, "attach", str(os.getpid()), "--record-only", other)
-        assert f"--record-only and {other.partition('=')[0]}" in said and "one of them" in said
+    run = analysed_elsewhere(ioflame, packed, tmp_path / "elsewhere", f"mount --bind /dev/null {program}")
+    assert "work_of_it" in (run / Files.FOLDED).read_text()
 
 
 # perf distinguishes files of one path by their inodes, which are other files' or nobody's on another machine.
@@ -181,13 +176,7 @@ def test_of_files_of_one_path_the_same_one_has_names_elsewhere(
     assert code == 0, err
     # At the paths there: nothing that is a program, or the very files that have no names here.
     for what in ("null", "other"):
-        elsewhere = tmp_path / f"beside-{what}"
-        elsewhere.mkdir()
-        shutil.copy(packed, elsewhere)
-        lying = [f"mount --bind {'/dev/null' if what == 'null' else other} {place}" for place, other, _ in seen]
-        there = ("unshare", "--mount", "sh", "-c", f'{"; ".join(lying)}; exec "$@"', "sh")
-        code, _, err = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
-        run = elsewhere / here.directory.name
-        assert code in (0, 1), err
+        lies = [f"mount --bind {'/dev/null' if what == 'null' else other} {place}" for place, other, _ in seen]
+        run = analysed_elsewhere(ioflame, packed, tmp_path / f"beside-{what}", *lies)
         assert (run / Files.FOLDED).read_bytes() == here.path(Files.FOLDED).read_bytes(), what
         assert read_categories(run).rows == read_categories(here.directory).rows

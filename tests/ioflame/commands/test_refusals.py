@@ -28,6 +28,10 @@ _BENCH = "./db_bench --benchmarks=readrandom --use_existing_db --db=/no/such --d
 REFUSED: dict[str, list[tuple[str, str]]] = {
     "agent": [("", "required: --config"), ("--config /no/such.toml", "/no/such.toml")],
     "analyse": [("/no/such", "/no/such is no run directory")],
+    "attach": [
+        (f"{os.getpid()} --record-only --redact", "--record-only and --redact"),
+        (f"{os.getpid()} --record-only --every=10m", "--record-only and --every"),
+    ],
     "bisect": [
         ("", "bisect needs --repo, --good, --bad"),
         ("--good a", "bisect needs --repo, --good, --bad"),
@@ -64,6 +68,15 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         (f"'--arm=A={_BENCH.replace('random', 'missing')}'", "--benchmarks=readmissing is not known here"),
         (f"'--arm=A={_BENCH.replace('--use_existing_db', '')}'", "it has no --use_existing_db"),
     ],
+    "count": [
+        ("--operation=got", "--operation=got is not known"),
+        ("--limit=get", "--limit get: expected an operation with a number"),
+        ("--fail-above=1", "FAIL_ABOVE=1: '1' is no percentage such as 2%"),
+        ("--repeats=1", "REPEATS=1 is out of range"),
+        ("--jobs=0", "--jobs=0 is out of range"),
+        ("--engine=postgres", "=postgres is not known"),
+        ("--per=main --operation=get -- true", "--operation has no effect on a command"),
+    ],
     "doctor": [
         ("--engine nosuch", "ENGINE=nosuch is not known"),
         ("--attach 0", "there is no process 0"),
@@ -76,7 +89,15 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("requests --pid 1 --database /no/such", "--database /no/such is not a directory"),
         ("requests --pid 1 --reasons -1", "--reasons=-1 is out of range"),
     ],
-    "experiment io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
+    "experiment": [("io-efficency", "there is no experiment io-efficency")],
+    "experiment io-efficiency": [
+        ("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment"),
+        ("--threads=6", "THREADS=6 has no effect on an experiment"),
+        ("--users=0", "USERS='0' is no list of numbers"),
+        ("--repeats=many", "REPEATS=many: 'many' is not a whole number"),
+        ("readrandom", "unrecognized arguments: readrandom"),
+        ("--user 1 6", "unrecognized arguments: 6"),
+    ],
     "explain io-efficiency": [("--workload fwdrange", "WORKLOAD=fwdrange has no effect on an experiment")],
     "history": [("/no/such", "/no/such")],
     "pmp": [
@@ -88,6 +109,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "profile": [
         ("--scale huge", "SCALE=huge is not known"),
         ("--workload nosuch", "WORKLOAD=nosuch is not known to rocksdb"),
+        ("--config=mmap", "CONFIG=mmap is not known"),
         ("--collect perf,all", "all is not known"),
         ("--threads=0", "THREADS=0 is out of range"),
         ("--threads=two", "THREADS=two"),
