@@ -50,6 +50,15 @@ def small(place: Path, tmp_path: Path) -> list[str]:
     return ["--scale=smoke", f"--num-keys={KEYS}", "--duration=1", database, f"--out={tmp_path}"]
 
 
+def compared(out: Path, *words: str | Path) -> tuple[ComparisonRun, str]:
+    """A comparison to its end, and what it printed."""
+    ioflame = Ioflame()
+    code, said, err = ioflame.run("compare", *words)
+    assert code in (0, 1) and ioflame.left_behind() == [], err + said
+    (directory,) = out.glob("*-compare-*")
+    return ComparisonRun.open(directory), said
+
+
 @pytest.mark.long
 def test_a_jar_is_profiled_with_what_it_is_from(cache: Path, small: list[str], jar: Path, tmp_path: Path) -> None:
     done = measured(tmp_path, "profile", f"--rocksdb={jar}", *small, "--collect=perf", "--config=byrx")
@@ -64,9 +73,7 @@ def test_a_jar_is_profiled_with_what_it_is_from(cache: Path, small: list[str], j
 
 
 @pytest.mark.long
-def test_every_session_measures_a_link_of_its_own(
-    ioflame: Ioflame, small: list[str], other: Path, tmp_path: Path
-) -> None:
+def test_every_session_measures_a_link_of_its_own(small: list[str], other: Path, tmp_path: Path) -> None:
     own = tmp_path / "own" / "librocksdb.so"
     own.parent.mkdir()
     own.write_bytes(host_library().read_bytes())
@@ -76,47 +83,40 @@ def test_every_session_measures_a_link_of_its_own(
         f'echo $IOFLAME_SEED >> "$IOFLAME_OUT" && echo $IOFLAME_ARM $IOFLAME_SEED >> {tmp_path}/links'
     )
     words = [f"--rocksdb=a={own},b={other}", "--sessions=2", "--blocks=1", "--config=byrx", "--seed=7"]
-    code, out, err = ioflame.run("compare", *small, *words, f"--relink={relink}")
-    assert code in (0, 1), err + out
+    going, out = compared(tmp_path, *small, *words, f"--relink={relink}")
     assert "Every session linked every arm anew" in out
-    (directory,) = tmp_path.glob("*-compare-*")
     links = [line.split() for line in (tmp_path / "links").read_text().splitlines()]
     # The twin is the base in an order of its own.
     assert sorted(arm for arm, _ in links) == ["a", "a", "a", "a", "b", "b"]
     assert len({seed for _, seed in links}) == len(links)
-    processes = ComparisonRun.open(directory).record.sessions[0].processes
-    measured = [open_run(directory / one.directory).record.tools for one in processes]
-    assert len({tools["engine_library_sha256"] for tools in measured}) == len(processes) == 3
-    assert not (directory / "links").exists()
+    processes = going.record.sessions[0].processes
+    tools = [open_run(going.directory / one.directory).record.tools for one in processes]
+    assert len({one["engine_library_sha256"] for one in tools}) == len(processes) == 3
+    assert not (going.directory / "links").exists()
 
 
 @pytest.mark.long
 def test_a_workload_that_makes_its_database_is_compared(
-    ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path
+    small: list[str], jar: Path, other: Path, tmp_path: Path
 ) -> None:
     """Each process on an empty copy; what flushes and compactions cost is a figure of its own."""
     words = [f"--rocksdb=a={jar},b={other}", "--workload=fillseq", "--config=iobuf_lz4", "--sessions=1", "--blocks=1"]
-    words += ["--no-twin", "--duration=3", "--schedule=process"]
-    code, out, err = ioflame.run("compare", *[word for word in small if "db-dir" not in word],
-                                 f"--db-dir={tmp_path / 'db'}", *words)  # fmt: skip
-    assert code in (0, 1), err + out
-    (directory,) = tmp_path.glob("*-compare-*")
-    decisions = json.loads((directory / "verdict.json").read_text())["arms"][0]["decisions"]
+    words += ["--no-twin", "--duration=3", "--schedule=process", f"--db-dir={tmp_path / 'db'}"]
+    going, _ = compared(tmp_path, *small, *words)
+    decisions = json.loads((going.directory / "verdict.json").read_text())["arms"][0]["decisions"]
     assert decisions["bgPer"]["base_value"] > 0
-    logs = [path.read_text() for path in directory.glob("s01*/ioflame-client.log")]
+    logs = [path.read_text() for path in going.directory.glob("s01*/ioflame-client.log")]
     assert logs and all("kLZ4Compression" not in log for log in logs)
 
 
 @pytest.mark.long
 @pytest.mark.needs("valgrind", "allocators")
 def test_two_libraries_are_arms_that_read_one_tree_and_instructions_are_counted_beside_the_time(
-    ioflame: Ioflame, capsys: pytest.CaptureFixture[str], small: list[str], jar: Path, other: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], small: list[str], jar: Path, other: Path, tmp_path: Path
 ) -> None:
     words = [f"--rocksdb=a={jar},b={other}", "--sessions=1", "--blocks=1", "--no-twin", "--config=byrx", "--seed=7"]
-    code, out, err = ioflame.run("compare", *small, *words, "--count", "--operation=put")
-    assert code in (0, 1), err + out
-    (directory,) = tmp_path.glob("*-compare-*")
-    record = ComparisonRun.open(directory).record
+    going, out = compared(tmp_path, *small, *words, "--count", "--operation=put")
+    record, directory = going.record, going.directory
     assert record.not_comparable == [] and record.plan.tree == "shared"
     # What differs is the library alone, and follows from the factor.
     assert record.besides == {} and "tool engine_library_sha256" in record.differing
@@ -137,7 +137,7 @@ def test_two_libraries_are_arms_that_read_one_tree_and_instructions_are_counted_
 
 
 @pytest.mark.long
-def test_clients_with_another_library_in_them_are_arms(ioflame: Ioflame, place: Path, tmp_path: Path) -> None:
+def test_clients_with_another_library_in_them_are_arms(place: Path, tmp_path: Path) -> None:
     """LevelDB and LMDB are linked into our client: another version of them is another client."""
     built = built_binary("ioflame-client")
     other = place / "lmdb" / "ioflame-client"
@@ -146,11 +146,9 @@ def test_clients_with_another_library_in_them_are_arms(ioflame: Ioflame, place: 
     other.write_bytes(built.read_bytes() + b"another build")
     other.chmod(0o755)
     words = ["--engine=lmdb", f"--arm=a={built}", f"--arm=b={other}", "--sessions=1", "--blocks=1", "--no-twin"]
-    words += ["--scale=smoke", f"--num-keys={KEYS}", "--duration=1", "--seed=7"]
-    code, out, err = ioflame.run("compare", *words, f"--db-dir={tmp_path / 'db'}", f"--out={tmp_path / 'out'}")
-    assert code in (0, 1), err + out
-    (directory,) = (tmp_path / "out").glob("*-compare-*")
-    record = ComparisonRun.open(directory).record
+    words += ["--scale=smoke", f"--num-keys={KEYS}", "--duration=1", "--seed=7", f"--db-dir={tmp_path / 'db'}"]
+    going, _ = compared(tmp_path / "out", *words, f"--out={tmp_path / 'out'}")
+    record = going.record
     assert record.not_comparable == [] and record.engine == "lmdb"
     assert [arm.identity["engine_binary"] for arm in record.arms] == [str(built), str(other)]
 
@@ -161,29 +159,11 @@ shows = "that cells are run with each, on trees that both can read"
 cannot = "anything: windows of a second"
 steps = ["load", "settle", "readrandom"]
 same = []
-[scale.smoke]
-about = "seconds"
-num_keys = 50_000
-duration = 1
-warmup = 1
-collect = []
-[[cells]]
-name = "byrx"
-configuration = "byrx"
-[[columns]]
-name = "gets"
-about = "Gets a second"
-part = ["readrandom.qps"]
-metric = "qps"
-[[holds]]
-what = "some are answered"
-proof = "within"
-column = "gets"
-low = 1.0
-high = 1e9
-[curve]
-source = "nobody"
-relative.byrx.gets = { "7.8.3" = 1.0 }
+scale.smoke = { about = "seconds", num_keys = 50_000, duration = 1, warmup = 1, collect = [] }
+cells = [{ name = "byrx", configuration = "byrx" }]
+columns = [{ name = "gets", about = "Gets a second", part = ["readrandom.qps"], metric = "qps" }]
+holds = [{ what = "some are answered", proof = "within", column = "gets", low = 1.0, high = 1e9 }]
+curve = { source = "nobody", relative.byrx.gets = { "7.8.3" = 1.0 } }
 """
 
 
@@ -192,12 +172,8 @@ def test_an_experiment_runs_each_library_beside_what_was_published(
     ioflame: Ioflame, jar: Path, other: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "own.toml").write_text(OWN)
-    words = [
-        "--scale=smoke",
-        f"--rocksdb=a={jar},b={other}",
-        f"--db-dir={tmp_path / 'db'}",
-        f"--out={tmp_path / 'out'}",
-    ]
+    words = ["--scale=smoke", f"--rocksdb=a={jar},b={other}"]
+    words += [f"--db-dir={tmp_path / 'db'}", f"--out={tmp_path / 'out'}"]
     code, out, err = ioflame.run("experiment", tmp_path / "own.toml", *words)
     assert code in (0, 1), err + out
     # How long it takes is said first; the base is run once more at the end.

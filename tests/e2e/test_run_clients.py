@@ -8,10 +8,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from ground.results.categories import read_categories
 from ground.results.cells import CellsRun
+from ground.results.files import Files
 from ground.results.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.commands import measured, script
@@ -116,13 +119,13 @@ def test_ldb_is_counted_by_the_keys_that_it_reads(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.needs("db_bench")
-def test_a_script_calls_ioflame_where_it_has_a_place_for_perf(tmp_path: Path) -> None:
+def test_a_script_calls_ioflame_where_it_has_a_place_for_perf_and_attach_knows_its_db_bench(tmp_path: Path) -> None:
     """The line of the documentation, word for word."""
     text = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
     (hook,) = re.findall(r'^if \[ -n "\$IOFLAME_PERF" \].*$', text, re.MULTILINE)
     bench, report = ["db_bench", f"--db={tmp_path}/db", "--num=400000"], ["--report_interval_seconds=1"]
     load = shlex.join([*bench, "--benchmarks=fillseq"])
-    report += ["--report_file=own.csv", "--use_existing_db", "--duration=25"]
+    report += ["--report_file=own.csv", "--use_existing_db", "--duration=25", "--threads=2"]
     read = shlex.join([*bench, "--benchmarks=readrandom", *report])
     script = f"{load} >load.log 2>&1\n{read} >read.log 2>&1 & pid=$!\n"
     script += f'until [ -e own.csv ] && [ "$(wc -l <own.csv)" -ge 3 ]; do :; done\n{hook}\nwait $pid; echo ended $?\n'
@@ -131,33 +134,28 @@ def test_a_script_calls_ioflame_where_it_has_a_place_for_perf(tmp_path: Path) ->
     found = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True,
                            timeout=200, check=False)  # fmt: skip
     assert found.stdout == "ended 0\n", found.stderr
+    own = tmp_path / "own.csv"
+    assert f"queries are counted by the report {own}" in found.stderr
     record = open_run((tmp_path / "runs" / "latest").resolve()).record
-    assert record.workload == "readrandom" and record.metrics["qps"] > 0
+    assert (record.workload, record.threads) == ("readrandom", 2)
+    assert record.profile is not None and record.profile.frequency == 999
+    assert {"qps", "cpuPer", "rx.lat"} <= record.metrics.keys()
+    seconds = [int(line.split(",")[1]) for line in own.read_text(encoding="ascii").splitlines()[1:]]
+    assert 0 < sum(window.counters.queries or 0 for window in record.windows) <= sum(seconds)
 
 
 _CELLS = """
 about = "writes of some threads"
 shows = "x"
 cannot = "x"
-[layout]
-database = "none"
-[scale.smoke]
-about = "seconds"
-duration = 1
-[[columns]]
-name = "qps"
-about = "x"
-part = ["command.qps"]
-[[columns]]
-name = "us"
-about = "x"
-part = ["last.cpuPer"]
-[[holds]]
-what = "a write takes some CPU"
-proof = "within"
-column = "us"
-low = 0.001
-high = 1e6
+layout = { database = "none" }
+scale.smoke = { about = "seconds", duration = 1 }
+breakdowns = [{ step = "command", by = "owner" }]
+columns = [
+  { name = "qps", about = "x", part = ["command.qps"] },
+  { name = "us", about = "x", part = ["last.cpuPer"] },
+]
+holds = [{ what = "a write takes some CPU", proof = "within", column = "us", low = 0.001, high = 1e6 }]
 """
 
 
@@ -178,11 +176,17 @@ def test_a_command_is_a_cell_of_an_experiment(
     (directory,) = (one.parent for one in (tmp_path / "runs").glob("*/cells.json"))
     record = CellsRun.open(directory).record
     assert [run.status for run in record.runs] == ["done", "done"], err
+    assert "passed: a write takes some CPU" in out and "by category (owner)" in out
+    page = (directory / Files.EXPERIMENT).read_text(encoding="utf-8")
+    assert re.search(rf"report:       .*{directory.name}/{Files.EXPERIMENT}", out)
     for run in record.runs:
         assert "micros/op" in (directory / f"{run.cell}-1-command.log").read_text(encoding="utf-8")
         measured_run = open_run(directory / run.runs["command"])
         assert run.figures["command.qps"] == measured_run.record.metrics["qps"] > 0
-        assert measured_run.path("report.html").is_file()
+        costs = {row.name: row.us_per_query for row in read_categories(measured_run.directory).rows}
+        assert run.figures["command.owner.memtable insert"] == costs["memtable insert"]
+        assert f'href="{quote(run.runs["command"])}/{Files.REPORT}"' in page
+        assert measured_run.path(Files.REPORT).is_file()
     # The store holds each as itself, and the file is the one that it was begun with.
     code, out, err = asked(capsys, "store", "add", tmp_path / "store", directory)
     assert code == 0 and out.count("added:") == 2, out + err
