@@ -1,4 +1,4 @@
-"""A profile of two threads with copied stacks: where they begin, what a second of each cost, and its screen."""
+"""A profile of two threads with copied stacks: where they begin, and what a second of each cost."""
 
 from __future__ import annotations
 
@@ -40,15 +40,5 @@ def test_two_threads_with_dwarf_unwinding_in_windows_of_five_seconds(
         categories = read_categories(directory, view)
         # Whole seconds of the trace's clock, which cut a window anywhere.
         assert len(categories.slices) >= 5
-        for i, row in enumerate(categories.rows):
-            assert sum(second[i] for second in categories.slices) == row.weight
-            assert row.interval is not None
-            assert row.interval.low <= row.share <= row.interval.high
-
-    # All of it is said on one screen; the paths below it are as long as they are, and one in a command that prints more
-    # has a line of its own where it is wider.
-    screen = done.out.splitlines()
-    assert len(screen) <= 50
-    wide = {line for line in screen if len(line) > 100 and not line.startswith(("run:", "report:", "next:"))}
-    assert wide <= {str(directory)}
-    assert "Where the CPU of one query goes" in screen
+        assert [sum(row) for row in zip(*categories.slices, strict=True)] == [row.weight for row in categories.rows]
+        assert all(row.interval and row.interval.low <= row.share <= row.interval.high for row in categories.rows)

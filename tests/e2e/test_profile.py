@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -64,6 +62,8 @@ def test_the_folded_total_is_perf_reports_to_the_unit(finished: Measured) -> Non
     assert profile.weight == folded_total(finished.directory / Files.FOLDED)
     assert profile.samples == folded_total(finished.directory / Files.SAMPLE_COUNTS)
     assert profile.weight != profile.samples  # a weight is a period, not a count
+    drawn = (finished.directory / Files.FLAMEGRAPH).read_text()
+    assert f"{profile.weight:,} {profile.unit}" in drawn and f"n = {profile.samples:,} samples" in drawn
 
 
 def test_the_categories_sum_to_everything(finished: Measured) -> None:
@@ -75,16 +75,6 @@ def test_the_categories_sum_to_everything(finished: Measured) -> None:
     # The parts of the read path that take long enough to be seen however little CPU the window had.
     weights = {row.name: row.weight for row in categories.rows}
     assert all(weights[name] > 0 for name in ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU")), weights
-
-
-def test_the_printed_shares_sum_to_exactly_100_and_us_to_cpu_per_query(finished: Measured) -> None:
-    summary = (finished.directory / Files.SUMMARY).read_text()
-    table = summary[summary.index("owner view") :]
-    found = [re.search(rf"\s{re.escape(name)}\s+([\d.]+)\s+\S+\s+([\d.]+)", table) for name in ROWS]
-    printed = [(row[1], row[2]) for row in found if row is not None]
-    assert len(printed) == len(ROWS)
-    assert sum(Fraction(share) for share, _ in printed) == 100
-    assert sum(float(us) for _, us in printed) == pytest.approx(finished.record.metrics["cpuPer"], abs=0.05)
 
 
 def test_the_figures_follow_from_the_counters_of_their_windows(finished: Measured) -> None:
@@ -141,19 +131,6 @@ def test_the_commands_and_their_seeds_are_on_record(finished: Measured) -> None:
     given = finished.record.options
     words = [f"--{name.replace('_', '-')}={given[name]}" for name in ("scale", "num_keys", "db_dir", "duration")]
     assert_explained(finished.record, "--workload=readrandom", *words)
-
-
-def test_the_flame_graph_shows_the_same_total_and_categories(finished: Measured) -> None:
-    text, profile = (finished.directory / Files.FLAMEGRAPH).read_text(), finished.record.profile
-    ElementTree.fromstring(text)
-    assert profile is not None
-    for words in (
-        f"{profile.weight:,} {profile.unit}",
-        f"n = {profile.samples:,} samples",
-        "read syscall",
-        "DBImpl::Get",
-    ):
-        assert words in text
 
 
 def test_what_the_workload_must_have_kept_is_proved_on_screen_and_page(finished: Measured) -> None:
