@@ -15,7 +15,6 @@ from ioflame.cli import build_parser, main
 from tests.places import ROOT
 from workloads.scales import scales
 
-# What a shell or make would take for its own, and what splitting at blanks would lose.
 # An `ioflame` that writes down the words it runs with, as the real one makes them of its environment.
 STAND_IN = f"""#!/usr/bin/env python3
 import os, sys
@@ -25,6 +24,7 @@ words = sys.argv[1:2] + words_of_make(sys.argv[1]) + sys.argv[2:]
 left = sorted(os.environ.keys() & {{"SCALE", "STORE", "DB_DIR", "WORKLOAD"}})
 open("called-ioflame", "w").write("".join(word + chr(0) for word in words + left))
 """
+# What a shell or make would take for its own, and what splitting at blanks would lose.
 VALUES = ("--dash  it's $HOME $(HOME) $$", 'x\ny "`id`" $(shell touch expanded)', "#;&|<>*?~\\", "\\n")
 
 
@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "ioflame").mkdir()
     (tmp_path / "ground").mkdir()
     shutil.copy(ROOT / "ground" / "settings.py", tmp_path / "ground")
-    (tmp_path / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$DB_BENCH" "$NEEDS" > for-setup\n')
+    (tmp_path / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$DB_BENCH" "$NEEDS" "$LEAST" > for-setup\n')
     (commands / "ioflame").write_text(STAND_IN)
     (commands / "python").write_text('#!/bin/sh\nprintf "%s\\0" "$@" > called-python\n')
     for name in ("ioflame", "python"):
@@ -63,24 +63,30 @@ def make(place: Path, target: str, *variables: str, **environment: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "target, given, least",
+    ("target", "given", "needs", "least"),
     [
-        ("profile", "WORKLOAD=readrandom", "1"),
-        ("profile", "ENGINE=rocksdb", "1"),
-        ("profile", "ENGINE=lmdb", ""),
-        ("profile", "CLIENT=ioflame", ""),
-        ("profile", "ROCKSDB=10.4.2", ""),
-        ("profile", "SCALE=smoke", "perf"),
-        ("profile", "SCALE=smoke COLLECT=perf,iolat", "1"),
-        ("profile", "SCALE=smoke TAIL=1", "1"),
-        ("profile", "SCALE=full", "1"),
-        ("sweep", "WORKLOAD=readrandom", ""),
+        ("profile", "WORKLOAD=readrandom", "", "1"),
+        ("profile", "ENGINE=rocksdb", "", "1"),
+        ("profile", "ENGINE=lmdb", "", ""),
+        ("profile", "CLIENT=ioflame", "", ""),
+        ("profile", "ROCKSDB=10.4.2", "", ""),
+        ("profile", "SCALE=smoke", "", "perf"),
+        ("profile", "SCALE=smoke COLLECT=perf,iolat", "", "1"),
+        ("profile", "SCALE=smoke TAIL=1", "", "1"),
+        ("profile", "SCALE=full", "", "1"),
+        ("sweep", "WORKLOAD=readrandom", "", ""),
+        ("count", "ROCKSDB=10.4.2", "valgrind jemalloc", ""),
+        ("count", "ALLOCATOR=libc", "valgrind", ""),
+        ("count", "BY=processor ALLOCATOR=libc", "", ""),
+        ("compare", "ROCKSDB=9.10.0,10.4.2", "", ""),
+        ("compare", "ROCKSDB=9.10.0,10.4.2 COUNT=1", "valgrind jemalloc", ""),
     ],
 )
-def test_a_profile_of_rocksdb_sets_up_the_least(place: Path, target: str, given: str, least: str) -> None:
-    (place / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$LEAST" > for-setup\n')
+def test_the_set_up_of_a_target_installs_what_that_needs(
+    place: Path, target: str, given: str, needs: str, least: str
+) -> None:
     make(place, target, *given.split())
-    assert arguments(place / "for-setup") == [least]
+    assert arguments(place / "for-setup") == ["", needs, least]
     # What is left out at smoke does not watch there.
     assert scales()["smoke"].collect == ("perf",)
 
@@ -100,26 +106,8 @@ def test_values_from_the_command_line_or_the_environment_arrive_unchanged(place:
     make(place, target, **variables)
     assert arguments(place / "called-ioflame") == [*first, *wanted, *last]
     make(place, target, f"DB_BENCH={' '.join(VALUES)}")
-    assert arguments(place / "for-setup") == [" ".join(VALUES), ""]
+    assert arguments(place / "for-setup")[:2] == [" ".join(VALUES), ""]
     assert f"--db-bench={' '.join(VALUES)}" in arguments(place / "called-ioflame")
-
-
-@pytest.mark.parametrize(
-    ("target", "given", "needs"),
-    [
-        ("count", ["ROCKSDB=10.4.2"], "valgrind jemalloc"),
-        ("count", ["ALLOCATOR=libc"], "valgrind"),
-        ("count", ["BY=processor", "ALLOCATOR=libc"], ""),
-        ("compare", ["ROCKSDB=9.10.0,10.4.2"], ""),
-        ("compare", ["ROCKSDB=9.10.0,10.4.2", "COUNT=1"], "valgrind jemalloc"),
-        ("profile", ["ROCKSDB=10.4.2"], ""),
-    ],
-)
-def test_the_set_up_of_a_target_installs_what_that_needs(
-    place: Path, target: str, given: list[str], needs: str
-) -> None:
-    make(place, target, *given)
-    assert arguments(place / "for-setup") == ["", needs]
 
 
 def test_a_command_line_arrives_in_one_word_behind_its_options(place: Path) -> None:

@@ -75,13 +75,11 @@ def run(tmp_path: Path) -> Run:
     return made
 
 
-def test_the_command_that_makes_a_run_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_makes_a_run_again_is_named_as_a_shell_finds_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(run.directory.parent)
     assert shlex.split(shown_command("analyse", run))[-2:] == ["analyse", run.directory.name]
-
-
-def test_a_command_beside_the_user_is_named_as_a_shell_finds_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(run.directory.parent)
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("sys.argv", ["./ioflame"])
     assert shlex.split(shown_command("analyse", run))[0] == "./ioflame"

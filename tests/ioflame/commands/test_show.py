@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
-import os
-import pty
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -31,6 +26,7 @@ from ioflame.cli import main
 from ioflame.present.parts import all_parts
 from tests.background_jobs import recorded, samples, windows
 from tests.ground.results.test_older_runs import KEPT
+from tests.ioflame.commands.test_terminal import ioflame, on_terminal
 from tests.places import ROOT
 from tests.viz.observers import results
 
@@ -200,19 +196,9 @@ def test_a_name_cannot_break_its_row() -> None:
 
 
 def test_a_pager_on_a_terminal_and_plain_text_in_a_pipe(run: Path) -> None:
-    argv = [str(Path(sys.executable).with_name("ioflame")), "show", str(run), "windows"]
-    environment = {**os.environ, "PAGER": "sed s/^/paged:/", "TERM": "xterm"}
-    plain = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
+    pager = {"PAGER": "sed s/^/paged:/"}
+    plain = ioflame('show "$1" windows', run, **pager).stdout.decode()
     assert plain.startswith("Baseline windows (") and "paged:" not in plain
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(argv, env=environment, stdin=theirs, stdout=theirs) as shown:
-        os.close(theirs)
-        paged = b""
-        with contextlib.suppress(OSError):  # every end of it is closed
-            while chunk := os.read(ours, 65536):
-                paged += chunk
-        assert shown.wait() == 0
-    os.close(ours)
-    lines = paged.decode().splitlines()
+    lines = on_terminal("show", run, "windows", **pager).decode().splitlines()
     assert all(line.startswith("paged:") for line in lines)
     assert lines[0].startswith("paged:Baseline windows (") and len(lines) > 5

@@ -38,6 +38,22 @@ def ioflame(arguments: str, *words: str | Path, **environment: str) -> subproces
     )
 
 
+def on_terminal(*words: str | Path, **environment: str) -> bytes:
+    """What a command line, which succeeds, shows on a terminal of its own."""
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-m", "ioflame.cli", *words]
+    given = {**os.environ, "TERM": "xterm", **environment}
+    with subprocess.Popen(argv, cwd=ROOT, env=given, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # every end of it is closed
+            while chunk := os.read(ours, 65536):
+                shown += chunk
+    os.close(ours)
+    assert process.returncode == 0, shown
+    return shown
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """A run without a recording, whose words are not all of ASCII."""
@@ -126,18 +142,7 @@ def test_results_do_not_steer_the_terminal(run: Run, capsys: pytest.CaptureFixtu
 def test_a_name_in_the_moving_line_does_not_steer_the_terminal(tmp_path: Path) -> None:
     """On a terminal: the line's own escape sequences arrive, those of the file's name are spelt out."""
     (tmp_path / f"{TITLE}.folded").write_text("a;b 1\n")
-    master, slave = pty.openpty()
-    words = [sys.executable, "-m", "ioflame.cli", "flamegraph", str(tmp_path / f"{TITLE}.folded")]
-    done = subprocess.run(
-        words, cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, check=False, env={**os.environ, "TERM": "xterm"}
-    )
-    os.close(slave)
-    shown = b""
-    with contextlib.suppress(OSError):  # every end of it is closed
-        while chunk := os.read(master, 65536):
-            shown += chunk
-    os.close(master)
-    assert done.returncode == 0
+    shown = on_terminal("flamegraph", tmp_path / f"{TITLE}.folded")
     assert b"\x1b[" in shown  # it is a moving line
     assert b"\\x1b]0;pwned\\x07" in shown and b"\x1b]0;" not in shown and b"\x07" not in shown
 
