@@ -58,9 +58,7 @@ def test_a_writer_beside_readers_is_a_row_of_its_own(tmp_path: Path) -> None:
     assert "readwhilewriting" in (tmp_path / "db" / "ioflame-db.json").read_text()
 
 
-def test_a_cell_that_fails_leaves_the_others_and_is_measured_when_it_goes_on(
-    ioflame: Ioflame, tmp_path: Path
-) -> None:
+def test_a_cell_that_fails_leaves_the_others_and_is_measured_when_it_goes_on(ioflame: Ioflame, tmp_path: Path) -> None:
     words: list[str | Path] = ["experiment", "trivial-move", "--scale=smoke", f"--num-keys={KEYS}"]
     words += ["--db-dir", tmp_path / "db", "--out", tmp_path / "out"]
     first = ioflame.start(*words)

@@ -9,22 +9,47 @@ from pathlib import Path
 
 import pytest
 
-from ground.results.comparison import ComparisonRun, Process
+from ground.results.comparison import (
+    BUILD,
+    Arm,
+    Block,
+    BlockWindow,
+    Comparison,
+    ComparisonRun,
+    Factor,
+    Plan,
+    Process,
+    Session,
+)
 from ground.results.record import Unobserved
 from ground.results.run import Run
 from ioflame.analysis.compare.order import session_orders
 from ioflame.cli import main
 from ioflame.measure.compare.conduct import out_of_time, shortened
 from tests.ioflame.commands.test_show import numbers
-from tests.viz import compared
+from tests.records import window
 from tests.viz.runs import record
 
 
-def comparison(directory: Path, of_b: float) -> ComparisonRun:
-    """Six sessions of four blocks, without their processes' runs; B's CPU per query is A's times `of_b`."""
-    made = compared.record(of_b)
-    for session in made.sessions:
-        session.processes.clear()
+def comparison(directory: Path, of_b: float, sessions: int = 4) -> ComparisonRun:
+    """Four blocks a session, ABBA and BAAB; B's CPU per query is A's times `of_b`, all else is noise of 1 %."""
+    plan = Plan("frozen", "shared", 1, 0.02, [4, 6, 8, 12, 16], 16, 4, 2.0, 1.0, 2.0)
+    arms = [Arm("A", "a", 1), Arm("B", "b", 1)]
+    made = Comparison("0", "now", "rocksdb", "readrandom", Factor(BUILD, ["a", "b"]), plan, arms)
+    for number in range(sessions):
+        session = Session(number + 1, 0.0, whole=True, seconds=60.0)
+        for block in range(4):
+            order = ["A", "B", "B", "A"] if block % 2 else ["B", "A", "A", "B"]
+            windows = []
+            for place, arm in enumerate(order):
+                noise = 1 + 0.01 * ((7 * number + 5 * block + 3 * place) % 5 - 2) / 2
+                cpu = 20_000 * noise * (of_b if arm == "B" else 1)
+                queries = 20_000 * (2 - noise)
+                windows.append(
+                    BlockWindow(arm, place, window("plain", 2.0, queries=queries, cpu_ns=int(cpu * queries)))
+                )
+            session.blocks.append(Block(order, windows))
+        made.sessions.append(session)
     return ComparisonRun.create(directory, made)
 
 
@@ -49,19 +74,20 @@ def test_a_finished_one_is_read_again(
 @pytest.mark.parametrize(
     ("seconds", "limit", "blocks"),
     [
-        # Of a session as long as planned (48 s, and 4 blocks of 36 s) three more are within the time.
-        (192.0, 768.0, 4),
-        (192.0, 625.0, 2),
+        # Of a session as long as planned (12 s, and 4 blocks of 12 s) three more are within the time.
+        (60.0, 240.0, 4),
+        (60.0, 200.0, 2),
         # It took longer: one block each is left.
-        (288.0, 768.0, 1),
+        (90.0, 240.0, 1),
         # Not even that.
-        (288.0, 400.0, 0),
-        (192.0, None, 4),
+        (90.0, 120.0, 0),
+        (60.0, None, 4),
     ],
 )
-def test_sessions_are_shorter_where_the_time_is(seconds: float, limit: float | None, blocks: int) -> None:
-    made = compared.record()
-    del made.sessions[1:]
+def test_sessions_are_shorter_where_the_time_is(
+    tmp_path: Path, seconds: float, limit: float | None, blocks: int
+) -> None:
+    made = comparison(tmp_path, 1.0, sessions=1).record
     made.sessions[0].seconds, made.plan.time_limit = seconds, limit
     (order,) = session_orders(["A", "B"], 1, 4, 1)
     assert len(shortened(order, made, 1).blocks) == (blocks or 1)
@@ -77,7 +103,7 @@ def test_an_arm_that_is_not_comparable_has_its_figures_and_no_verdict(
     assert main(["compare", str(going.directory)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "not comparable (setting --threads differs besides engine build)"
-    assert re.search(r"\+(49|50)\.\d %", next(line for line in lines if "CPU/op" in line))
+    assert "+50.0 %" in next(line for line in lines if "CPU/op" in line)
 
 
 def test_what_did_not_watch_an_arm_is_the_first_line_and_fails(
