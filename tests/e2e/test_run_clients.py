@@ -150,7 +150,7 @@ shows = "x"
 cannot = "x"
 layout = { database = "none" }
 scale.smoke = { about = "seconds", duration = 1 }
-breakdowns = [{ step = "command", by = "owner" }]
+breakdowns = [{ step = "last", by = "owner" }]
 columns = [
   { name = "qps", about = "x", part = ["command.qps"] },
   { name = "us", about = "x", part = ["last.cpuPer"] },
