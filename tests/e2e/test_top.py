@@ -23,8 +23,10 @@ from ground.results.files import Files
 from ground.results.run import open_run
 from ground.system.descendants import descendants
 from ground.system.held_process import HeldProcess
+from tests.bpf import is_attached, is_loaded, programs_of, tries_the_kernel
 from tests.conftest import Ioflame
-from tests.e2e.commands import reading
+from tests.e2e.commands import service
+from tests.e2e.explained import explained
 from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re")]
@@ -33,8 +35,14 @@ pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re")]
 @pytest.fixture(scope="module")
 def bench(loaded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[bytes]]:
     """A db_bench that reads for an hour, and writes a report."""
-    with reading(loaded, tmp_path_factory.mktemp("bench") / "report.csv") as process:
+    report = tmp_path_factory.mktemp("bench") / "report.csv"
+    (argv,) = explained("readrandom", "--scale=smoke", "--num-keys=400000", f"--db-dir={loaded}")
+    own = {"--duration": "3600", "--report_file": str(report)}
+    argv = [f"{name}={own[name]}" if (name := word.partition("=")[0]) in own else word for word in argv]
+    with service(argv) as process:
+        until(lambda: report.read_text(encoding="ascii").count("\n") >= 3, process)
         yield process
+        assert process.poll() is None  # whatever ended what watched it
 
 
 @dataclass
@@ -52,6 +60,10 @@ class Terminal:
 
     def has(self, *texts: str) -> bool:
         return all(re.search(text.encode(), self.written, re.DOTALL) for text in texts)
+
+
+def below(process: subprocess.Popen[str]) -> list[int]:
+    return descendants([process.pid])[1:]
 
 
 @contextlib.contextmanager
@@ -95,14 +107,23 @@ def test_the_screen_has_categories_and_qps_and_q_leaves_a_run_that_show_reads(
     assert code == 0 and "perf" in said, err
 
 
-def test_an_interrupt_leaves_what_was_recorded_and_nothing_else(
-    ioflame: Ioflame, bench: subprocess.Popen[bytes], tmp_path: Path
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("when", ["eBPF is attached", "perf has recorded"])
+def test_whatever_ends_it_nothing_of_it_is_left(
+    ioflame: Ioflame, bench: subprocess.Popen[bytes], tmp_path: Path, how: signal.Signals, when: str
 ) -> None:
     with topped(ioflame, bench.pid, tmp_path) as (process, terminal):
-        until(lambda: terminal.has("libc\\+k"), process)
-        ours = [HeldProcess(pid) for pid in descendants([process.pid])[1:]]
-        process.send_signal(signal.SIGTERM)
+        if when == "eBPF is attached":
+            # What tries the kernel before (`ioflame-ebpf needs`) attaches something for a moment, too.
+            until(lambda: any(is_attached(pid) and not tries_the_kernel(pid) for pid in below(process)), process)
+        else:
+            until(lambda: terminal.has("libc\\+k"), process)
+        programs, ours = programs_of(below(process)), [HeldProcess(pid) for pid in below(process)]
+        assert ours and (bool(programs) or when != "eBPF is attached")
+        process.send_signal(how)
         until(lambda: process.poll() is not None and not any(one.alive for one in ours))
-        assert ours and process.returncode == 130 and terminal.has("interrupted", "ioflame analyse")
+        if how is signal.SIGTERM:
+            assert process.returncode == 130 and terminal.has("interrupted", "ioflame analyse")
+    until(lambda: not any(map(is_loaded, programs)))
     assert ioflame.left_behind() == []
     assert bench.poll() is None and HeldProcess(bench.pid).stat()[0] != b"T"
