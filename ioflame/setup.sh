@@ -185,7 +185,7 @@ apt_progress() {
 }
 # What cargo prints, without its moving bar `[==> ] 9/55: name`: of that a line for each tenth of the crates.
 progress() {
-  local part line bar='\] ([0-9]+)/([0-9]+): ?([^ (]*)' tenth=-1 first='' began=$SECONDS built
+  local part line bar='\] ([0-9]+)/([0-9]+): ?([^ (,]*)' tenth=-1 first='' began=$SECONDS built
   while IFS= read -r -d $'\r' part || [[ -n $part ]]; do
     while IFS= read -r line; do
       if [[ $line =~ $bar ]]; then

@@ -19,6 +19,8 @@ FIRST = tuple(name for name, one in METRICS.items() if one.first)
 
 # Of an account's unit; from here on two digits behind the point are enough.
 _LARGE = 10
+# Of QPS: what is not known better than this is not called no effect.
+_WIDE = 0.1
 # Parts of `other` that are named.
 _PARTS_NAMED = 4
 
@@ -70,9 +72,17 @@ def watching_words(record: RunRecord) -> str:
             f"{host_change_words(host)}; what observers cost is not known"
         )
     seen = [cost for cost in costs if cost.qps_ratio.leaves_one]
-    none = ", ".join(title_of(cost.kind) for cost in costs if cost not in seen)
+    wide = [cost for cost in costs if cost not in seen and _is_wide(cost.qps_ratio)]
+    none = ", ".join(title_of(cost.kind) for cost in costs if cost not in seen and cost not in wide)
     some = ", ".join(f"{kind} {qps} ({ends})" for kind, qps, ends in map(cost_cells, seen))
-    return "QPS while watched: " + "; ".join(filter(None, [some, f"no measurable effect: {none}" if none else ""]))
+    unknown = ", ".join(f"{kind} ({ends})" for kind, _, ends in map(cost_cells, wide))
+    parts = [some, f"no measurable effect: {none}" if none else "", f"cannot be told: {unknown}" if wide else ""]
+    return "QPS while watched: " + "; ".join(filter(None, parts))
+
+
+def _is_wide(ratio: Interval) -> bool:
+    """Whether it includes changes that nobody would call none."""
+    return ratio.low < 1 - _WIDE or ratio.high > 1 + _WIDE
 
 
 def host_change_words(host: ObserverCost) -> str:

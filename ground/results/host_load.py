@@ -67,6 +67,6 @@ class HostLoad:
             "others before",
             Verdict.WARN,
             ", ".join(self.causes) + look,
-            "QPS, latency and waits will be those of a shared host",
+            "QPS, latency, waits and CPU per query will be those of a shared host",
             "wait until it is quiet (top, iostat), or use another host",
         )

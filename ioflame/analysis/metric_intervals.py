@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ground.results.interval import Interval
@@ -51,7 +52,7 @@ def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Inter
     off = count_off(plain)
     parts = [*plain_parts(plain, record.threads).values()]
     measured = _by_parts(parts) if len(parts) >= FEWEST else metric_intervals(series, record.threads)
-    found = {name: _widened(name, one, off) for name, one in measured.items()}
+    found = {name: _from_zero(_widened(name, one, off)) for name, one in measured.items()}
     if record.target is None:
         return found
     if record.target.client_qps is not None:
@@ -61,7 +62,7 @@ def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Inter
     turns = [sums_of(windows, record.threads) for windows in by_round(plain, "plain").values()]
     cores = interval_of(turns, partial(ratio_of, "cores"))
     known = metrics_of(record, [window for window in series if window.kind == "plain"])
-    found |= {"cores": cores} if cores is not None else {}
+    found |= {"cores": _from_zero(cores)} if cores is not None else {}
     return {name: interval for name, interval in found.items() if name in known}
 
 
@@ -71,6 +72,11 @@ def _by_parts(parts: Sequence[Sums]) -> dict[str, Interval]:
     whole = {name: sum(part[name] for part in parts) for name in ("queries", "reads", "own_reads")}
     few = {name: few_reads(whole[name] / whole["queries"]) for name in ("reads", "own_reads")}
     return {name: one for name, one in found.items() if one and not (per_read(name) and few[METRICS[name].per])}
+
+
+def _from_zero(interval: Interval) -> Interval:
+    """None of these figures is below 0, where the lower end comes out of few rounds that differ much."""
+    return replace(interval, low=max(interval.low, 0.0))
 
 
 def count_off(windows: Sequence[Window]) -> float:

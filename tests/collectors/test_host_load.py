@@ -63,7 +63,8 @@ def test_a_busy_host_is_told_in_one_line_and_a_quiet_one_in_none(
     tell_busy(load, Reporter(quiet=True))
     told = capsys.readouterr().err
     assert told.count("\n") == bool(said) and said in told
-    assert not said or told.startswith(f"warning: busy host: {said} (a look of 1.0 s); QPS, latency and waits")
+    means = "QPS, latency, waits and CPU per query"
+    assert not said or told.startswith(f"warning: busy host: {said} (a look of 1.0 s); {means}")
 
 
 def test_the_clock_is_that_of_the_fastest_cpu(tmp_path: Path) -> None:

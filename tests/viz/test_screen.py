@@ -137,6 +137,11 @@ def shown(costs: list[ObserverCost], checks: list[Check], host: ObserverCost | N
     return render_screen(made, owner, FOUND, "Latency\n  row", 100)
 
 
+def watched(screen: str) -> str:
+    """The sentence about the observers' cost, in one line."""
+    return " ".join(screen.partition("QPS while watched: ")[2].partition("\n\n")[0].split())
+
+
 def test_findings_come_first_and_a_cost_has_a_figure_only_where_its_interval_leaves_none() -> None:
     screen = shown([], [])
     places = [
@@ -148,28 +153,28 @@ def test_findings_come_first_and_a_cost_has_a_figure_only_where_its_interval_lea
         ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12)),
         ObserverCost("pmp", Interval(0.97, 0.93, 1.01, 12)),
         ObserverCost("null", Interval(1.02, 0.99, 1.05, 12)),
+        ObserverCost("iolat", Interval(0.75, 0.5, 1.11, 3)),
     ]
-    line = next(line for line in shown(costs, []).splitlines() if line.startswith("QPS while watched"))
-    assert line == "QPS while watched: perf -3.0% (-5.0% to -1.0%); no measurable effect: pmp, empty"
+    told = "perf -3.0% (-5.0% to -1.0%); no measurable effect: pmp, empty; cannot be told: iolat (-50.0% to +11.0%)"
+    assert watched(shown(costs, [])) == told
     assert "QPS while watched" not in shown([], [])
-    assert line in shown(costs, [], costs[-1]), "the interval of nothing attached holds nothing"
+    assert watched(shown(costs, [], costs[2])) == told, "the interval of nothing attached holds nothing"
 
 
 def test_of_a_host_that_changed_by_itself_no_cost_is_told() -> None:
     costs = [ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12)), ObserverCost("pmp", Interval(0.8, 0.7, 0.9, 12))]
     for estimate, words in ((1.3, "more than any observer"), (1.1, "by itself")):
         host = ObserverCost("null", Interval(estimate, 1.05, 1.4, 9))
-        line = shown([*costs, host], [], host).partition("QPS while watched")[2].partition("\n\n")[0]
-        assert "".join(line.split()) == "".join(
-            f": this host changed {words}: with nothing attached QPS differed by {100 * estimate - 100:+.1f}% "
-            "(+5.0% to +40.0%); what observers cost is not known".split()
+        assert watched(shown([*costs, host], [], host)) == (
+            f"this host changed {words}: with nothing attached QPS differed by {100 * estimate - 100:+.1f}% "
+            "(+5.0% to +40.0%); what observers cost is not known"
         )
 
 
 def test_checks_that_are_ok_are_a_number_and_the_others_a_line_each() -> None:
     some = [Check("a", Verdict.OK, "1"), Check("b", Verdict.WARN, "2", "so much"), Check("c", Verdict.NOTE, "3")]
     checks = shown([], some).partition("\nChecks\n")[2].splitlines()
-    assert checks == ["  warn  b: 2; so much", "    ok  2 others"]
+    assert checks == ["  warn  b: 2; so much", "    ok  1 others, and 1 note"]
     assert shown([], some[:1]).rstrip().endswith("ok  all 1")
     failed = shown([], [Check("d", Verdict.FAILED, "4", "do not")])
     assert failed.index("Do not use this run") < failed.index("What was found")

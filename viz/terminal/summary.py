@@ -128,9 +128,11 @@ def _owner_table(record: RunRecord, categories: Categories, width: int) -> str:
 def _not_ok(checks: Sequence[Check], width: int, detail: int, show: str) -> str:
     """Warnings, and how many others there are. detail: 2 with what each means, 1 with its value, 0 names alone"""
     warned = [check for check in checks if check.verdict is Verdict.WARN]
-    count = sum(check.verdict in (Verdict.OK, Verdict.NOTE) for check in checks)
+    count = sum(check.verdict is Verdict.OK for check in checks)
+    noted = sum(check.verdict is Verdict.NOTE for check in checks)
+    notes = f", and {noted} note{'s' * (noted != 1)}" if noted else ""
     if not warned:
-        return f"Checks\n    ok  all {count}"
+        return f"Checks\n    ok  all {count}{notes}"
     if not detail:
         lines = [fold_line(f"  warn  {', '.join(check.name for check in warned)}", width, 8)]
     else:
@@ -139,7 +141,7 @@ def _not_ok(checks: Sequence[Check], width: int, detail: int, show: str) -> str:
             fold_line(f"  warn  {c.name}: {c.value}{mean}", width, 8) for c, mean in zip(warned, means, strict=True)
         ]
     more = "" if detail > 1 else f"; what they mean: {show} checks"
-    return "\n".join(["Checks", *lines, f"    ok  {count} others{more}"])
+    return "\n".join(["Checks", *lines, f"    ok  {count} others{notes}{more}"])
 
 
 def found(findings: Sequence[Finding], width: int, most: int | None = None, show: str = "ioflame show RUN") -> str:

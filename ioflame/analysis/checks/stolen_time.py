@@ -49,7 +49,9 @@ def stolen_of(record: RunRecord) -> int:
     profile = record.profile
     if profile is None or not profile.weight or profile.coverage is None:  # only a weight in ns has a coverage
         return 0
-    stolen = stolen_weight(profile.weight, profile.weight / profile.coverage, _stolen_ns(record))
+    # An interrupted run has samples of the turn that was cut, and no window that says what ran in it.
+    ran = profile.weight if record.missing else profile.weight / profile.coverage
+    stolen = stolen_weight(profile.weight, ran, _stolen_ns(record))
     return stolen if stolen > _LITTLE * profile.weight else 0
 
 

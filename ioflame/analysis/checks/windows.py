@@ -25,7 +25,11 @@ def window_checks(record: RunRecord) -> Iterator[Check]:
             reached = "bound" in window.note
             yield Check("warm-up", Verdict.NOTE if reached else Verdict.OK, f"{window.seconds:.1f} s: {window.note}")
     if record.target is None or record.target.count:
-        yield from _query_check([w for w in record.windows if w.kind != "warm-up"])
+        windows = [w for w in record.windows if w.kind != "warm-up"]
+        # Who interrupts a run ends the client before it has reported the last window, of which no figure is made then.
+        if record.missing and windows and windows[-1].counters.queries is None:
+            windows.pop()
+        yield from _query_check(windows)
     plain = [w for w in record.windows if w.kind == "plain"]
     if not plain:
         return
@@ -55,7 +59,7 @@ def _others_checks(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
         return
     if others.are_busy:
         beside = record.target is not None
-        means = "QPS, latency and waits are those of a shared host"
+        means = "QPS, latency, waits and CPU per query are those of a shared host"
         mend = "" if beside else "run it again on a quieter host"
         yield Check("others' CPU", Verdict.NOTE if beside else Verdict.WARN, others.cpu_words, means, mend)
     else:

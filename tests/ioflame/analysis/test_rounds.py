@@ -146,6 +146,9 @@ def test_figures_vary_as_their_rounds_do() -> None:
     qps = intervals_of(record, [])["qps"]
     assert qps.n == 4 and qps.estimate == pytest.approx(sum(w.counters.queries or 0 for w in made[::2]) / 9)
     assert qps.low < qps.estimate < qps.high
+    wild = in_turns(4, lambda _, at: 1 if at else 500, "perf", "null")
+    qps = intervals_of(run_record(windows=wild, threads=2), [])["qps"]
+    assert qps.low == 0 < qps.estimate < qps.high
 
 
 def _slices(begins: Iterable[float], length: float = 1.0) -> Slices:

@@ -137,6 +137,13 @@ def test_a_window_without_queries_fails_the_run(windows: list[dict[str, float]],
     assert says in f"{check.value}; {check.means}"
 
 
+def test_the_window_in_which_a_run_was_interrupted_fails_nothing() -> None:
+    windows = [window("plain", **WORKING), window("perf", **WORKING), window("plain", cpu_ns=5 * 10**8)]
+    interrupted = record(windows=windows, missing=["rounds after the first 1 (interrupted)"])
+    assert check_of(interrupted, "queries").value == "in each of the 2 windows"
+    assert check_of(record(windows=windows), "queries").verdict is Verdict.FAILED
+
+
 def test_of_reads_that_are_not_there_all_are_others() -> None:
     """A workload that is answered from memory: what others read decides by how much it is a query."""
     cached = {"queries": 100_000, "storage_read_bytes": 200_000, "process_read_bytes": 0}
