@@ -83,8 +83,6 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "co-re": lambda: try_backend("co-re").works,
     "bpftrace": lambda: try_backend("bpftrace").works,
     "biolatency": lambda: try_backend("bcc").works,
-    "runqlat": lambda: _runs("runqlat", "1", "1"),
-    "offcputime": lambda: _runs("offcputime", "-p", "1", "1"),
     "bpftool": lambda: _runs("bpftool", "prog", "list"),
     "paranoid_2": lambda: Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii").strip() == "2",
     # Of our version, so that our packages are its, too; ours may lie in a home of which others see nothing.

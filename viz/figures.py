@@ -72,11 +72,12 @@ def watching_words(record: RunRecord) -> str:
             f"{host_change_words(host)}; what observers cost is not known"
         )
     seen = [cost for cost in costs if cost.qps_ratio.leaves_one]
-    wide = [cost for cost in costs if cost not in seen and _is_wide(cost.qps_ratio)]
-    none = ", ".join(title_of(cost.kind) for cost in costs if cost not in seen and cost not in wide)
+    unseen = [cost for cost in costs if not cost.qps_ratio.leaves_one]
+    wide = [cost for cost in unseen if _is_wide(cost.qps_ratio)]
     some = ", ".join(f"{kind} {qps} ({ends})" for kind, qps, ends in map(cost_cells, seen))
+    none = ", ".join(title_of(cost.kind) for cost in unseen if not _is_wide(cost.qps_ratio))
     unknown = ", ".join(f"{kind} ({ends})" for kind, _, ends in map(cost_cells, wide))
-    parts = [some, f"no measurable effect: {none}" if none else "", f"cannot be told: {unknown}" if wide else ""]
+    parts = [some, f"no measurable effect: {none}" if none else "", f"cannot be told: {unknown}" if unknown else ""]
     return "QPS while watched: " + "; ".join(filter(None, parts))
 
 

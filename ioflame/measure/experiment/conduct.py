@@ -32,14 +32,15 @@ def conduct_cells(job: CellsJob, study: CellsRun, reporter: Reporter) -> None:
             reporter.line(line)
     began, planned = time.monotonic(), _seconds(job, ended)
     for number, (run, outcome) in enumerate(zip(job.plan(), record.runs, strict=True), start=1):
-        if outcome.status in ("done", "left out"):
+        key = (run.cell.name, run.turn)
+        if key in ended:
             continue
         left = _seconds(job, ended)
         if left < planned:
             left *= (time.monotonic() - began) / (planned - left)
         about = f"about {format_seconds(round(left))} left"
         reporter.line(f"run {number} of {len(record.runs)}, {about}: {run.cell.name}, round {run.round}")
-        ended.add((run.cell.name, run.turn))
+        ended.add(key)
         with on_record(study, outcome):
             try:
                 outcome.figures, outcome.runs, outcome.amiss, outcome.baselines = {}, {}, [], []
