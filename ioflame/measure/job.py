@@ -57,8 +57,8 @@ _CACHE_TO_DATA = 1.5
 _SLACK_SECONDS = 4
 _OBSERVER_SLACK_SECONDS = 6
 _TURNS_SLACK_SECONDS = 0.5
-# Two further trials of perf's. Where it takes turns, fewer rounds follow instead.
-_TRIALS_SECONDS = 8
+# Perf's trial after the warm-up, and two further ones. Where it takes turns, fewer rounds follow instead.
+_TRIAL_SECONDS, _TRIALS_SECONDS = 3, 8
 # The pause in which perf's first turn is folded and shown, in no window.
 _FIRST_LOOK_SECONDS = 2
 # What is planned for a warm-up where rounds follow, of its bound and at least s: where it is longer there are fewer
@@ -151,6 +151,12 @@ class Planned:
         return min(max(_USUAL_WARM_UP * bound, _SHORTEST_WARM_UP), bound) if self.in_turns else bound
 
     @property
+    def _longest_warm_up(self) -> float:
+        """Seconds, with perf's trial at its end."""
+        tried = "perf" in self.watching and self.options.callgraph == "auto"
+        return self.scale.warmup + _TRIAL_SECONDS * tried
+
+    @property
     def lifetime(self) -> int:
         """Seconds that the engine is asked to send queries for: all windows, and what is between them.
 
@@ -161,6 +167,10 @@ class Planned:
         if "perf" in self.in_windows and self.options.callgraph == "auto":
             lasting += _TRIALS_SECONDS
         slack = _SLACK_SECONDS + len(self.in_turns) * _TURNS_SLACK_SECONDS
+        if self.in_turns:
+            # Fewer rounds make up for a longer warm-up, but one has to follow.
+            fewer = turns - self.rounds.lasting(self.in_turns, 1)
+            lasting += max(self._longest_warm_up - self.usual_warm_up - fewer, 0)
         if "perf" in self.in_turns:
             slack += _FIRST_LOOK_SECONDS
         return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))

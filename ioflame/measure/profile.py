@@ -225,7 +225,7 @@ class Workload:
     ended = False
 
     def __init__(self, job: Job, run: Run, children: Children, reporter: Reporter, *, looks: bool = False) -> None:
-        self._looks = looks
+        self._looks, self._looked_seconds = looks, 0.0
         self.job, self.run = job, run
         self._children, self._reporter = children, reporter
         self._plan = job.plan
@@ -280,10 +280,18 @@ class Workload:
                 self._attach("perf", turns, windows)
             if turns.observers:
                 ours = job.engine.by_our_client
-                one, reserved = job.rounds.lasting(turns.observers, 1), job.seconds_of_windows(windows)
+                longest, reserved = job.rounds.lasting(turns.observers, 1), job.seconds_of_windows(windows)
+                left = self.schedule.seconds_left
 
                 def another(done: int) -> bool:
-                    """As many as were asked for, and what a short warm-up left time for; fewer where it was long."""
+                    """As many as were asked for, and what a short warm-up left time for; fewer where it was long.
+
+                    On a busy host a round takes longer than its turns; the first one holds the first look.
+                    """
+                    nonlocal longest, left
+                    before, left = left, self.schedule.seconds_left
+                    longest = max(longest, before - left - self._looked_seconds)
+                    self._looked_seconds = 0.0
                     self.run.record.missing[:] = [
                         f"rounds after the first {done}"
                         if done
@@ -293,7 +301,7 @@ class Workload:
                     self.keep()
                     if ours and done >= job.rounds.number:
                         return False
-                    return not done or self.schedule.seconds_left - reserved >= one
+                    return not done or left - reserved >= longest
 
                 lasting = 0.0 if ours else self.schedule.seconds_left - reserved
                 turns.run(self.schedule, job.rounds, self.run.record.seeds[-1].first, another, lasting)
@@ -302,8 +310,10 @@ class Workload:
         return [name for name in job.watching if name in windows]
 
     def _look(self, perf: Observer) -> None:
+        left = self.schedule.seconds_left
         self.keep()
         first_look(self.run, perf, self._reporter)
+        self._looked_seconds = left - self.schedule.seconds_left
 
     def _attach(self, name: str, turns: Turns, windows: list[str]) -> None:
         """Where this host's way of it takes no turns, it gets a window."""
