@@ -97,7 +97,8 @@ def fastest_clock(cpus: Path) -> tuple[float, float]:
 
 
 def _look(device: Device | None, target: TargetProbe | None) -> Look:
-    host, at, disk = host_times(), time.monotonic(), disk_counts(device) if device is not None else _NO_DISK
+    begun, host, ended = time.monotonic(), host_times(), time.monotonic()
+    at, disk = (begun + ended) / 2, disk_counts(device) if device is not None else _NO_DISK
     ours_ns = 1e9 * own_cpu_seconds()
     if target is None:
         return Look(at, host, disk, ours_ns)

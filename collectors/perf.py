@@ -299,7 +299,7 @@ class Recording:
         # perf acknowledges with "ack\n"; an end of file means that it is gone, as it is with the process it records.
         if not os.read(self._ack, 64):
             # How it ended may be known a moment later than that it did.
-            self._child.wait(1)
+            self._child.wait(10.0)
             raise self._failure(f"perf ended before it could {order}")
 
     def detach(self) -> None:

@@ -38,6 +38,8 @@ from ground.system.run_module import module_argv
 
 # A process that is stopped for a larger share of its time has the profile of a stopped process.
 _MOST_STOPPED = 0.5
+# Between two looks at whether gdb has stopped it.
+_LOOK_SECONDS = 0.001
 
 
 class Gdb:
@@ -117,7 +119,7 @@ class _Sampling:
                 if process.state() in "tT":
                     last = time.monotonic_ns()
                     first = first or last
-                time.sleep(0.001)
+                time.sleep(_LOOK_SECONDS)
             if process.state() == "T":
                 # Whatever gdb did: it was not stopped before.
                 with contextlib.suppress(ProcessLookupError):
@@ -127,7 +129,8 @@ class _Sampling:
             errors.seek(0)
             text = out.read()
             words = errors.read().decode("utf-8", "replace").strip()
-        self.pauses.append(last - first)
+        # It was stopped for a look at least, where it was seen so.
+        self.pauses.append(max(last - first, int(_LOOK_SECONDS * 1e9) * bool(first)))
         return text, "" if gdb.returncode == 0 else words[-400:] or f"gdb ended with {gdb.returncode}"
 
     def sample(self) -> None:

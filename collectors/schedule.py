@@ -117,15 +117,17 @@ class Schedule(Windows):
         deadline = time.monotonic() + bound
         faults: list[int] = []
         before = self._probe.minor_faults()
-        missing = ["QPS was still changing"]
+        over = False
         with self._reporter.stage("warm-up: until cache, page faults and QPS are steady", bound, "warm-up"):
-            while missing and time.monotonic() < deadline:
+            while not over:
+                over = time.monotonic() >= deadline
                 self._step()
                 if new := len(self._report.rates) - len(faults):
                     now = self._probe.minor_faults()
                     faults += [(now - before) // new] * new
                     before = now
                 missing = what_is_missing(self._report.rates, faults, self._probe.read_bytes(), cache_size)
+                over = over or not missing
             trial()
             self._step()
         note = f"bound of {bound:.0f} s reached before the end: {', '.join(missing)}"
@@ -216,7 +218,7 @@ class Schedule(Windows):
 
     def _ended(self) -> MeasurementError:
         """Why there is no engine any more: too little time was planned for it, or it ended of itself."""
-        self._child.wait(1.0)  # a wrapper ends after it, with its exit code
+        self._child.wait(5.0)  # a wrapper ends after it, with its exit code
         again = f"read {shlex.quote(str(self._log))}; to see it again: {shlex.join(self._child.argv)}"
         if self._child.returncode != 0:
             end = f"its wrapper {self._child.argv[0]} runs on" if self._child.running else self._child.describe_end()

@@ -20,7 +20,7 @@ READY, OPEN, CLOSE = "ready", "open", "close"
 # gdb's trial reads every library of the process first.
 _READY_SECONDS = 120.0
 _ANSWER_SECONDS = 30.0
-_FINISH_SECONDS = 60.0
+_FINISH_SECONDS = 300.0
 
 
 def answer_line(word: str, ns: int) -> bytes:
@@ -101,7 +101,7 @@ class ControlledProgram:
     def _failure(self, what: str) -> IoflameError:
         """What it refused, by its exit code and its words: `what failed`, `  meaning: ...`, `  fix: ...`."""
         self._failed = True
-        code = self.child.wait(1.0)
+        code = self.child.wait(10.0)
         # All that it said: its log may be gone by the time that anybody reads this.
         words = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
         parts = {"meaning": "", "fix": ""}

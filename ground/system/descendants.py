@@ -82,9 +82,10 @@ def _open_files(pid: int) -> list[os.stat_result]:
 
 
 class Pulse:
-    """Whether a process, or one below it, runs on a CPU now and then, as whatever works does.
+    """Whether a process, or one below it, runs on a CPU now and then, or waits for one, or within the kernel (state D).
 
-    What hangs does not: it is stopped, deadlocked, or waits for a dead disk.
+    What hangs does not: it is stopped or deadlocked. What a busy host leaves no CPU, or lets wait for the end of a
+    grace period of RCU, as a BPF program does that is taken off its traps, does not hang.
     """
 
     def __init__(self, pid: int) -> None:
@@ -94,17 +95,20 @@ class Pulse:
 
     def quiet_seconds(self) -> float:
         """Since the last call before which it had run; 0 at the first."""
-        ran, now = sum(map(_ran_ns, descendants([self._pid]))), time.monotonic()
-        if ran != self._ran:
+        seen, now = [_ran_ns(pid) for pid in descendants([self._pid])], time.monotonic()
+        ran = sum(ns for ns, _ in seen)
+        if ran != self._ran or any(waits for _, waits in seen):
             self._ran, self._at = ran, now
         return now - self._at
 
 
-def _ran_ns(pid: int) -> int:
-    """What all its threads have been on a CPU, to the ns: far finer than the ticks of /proc/PID/stat."""
-    ran = 0
+def _ran_ns(pid: int) -> tuple[int, bool]:
+    """What all its threads have been on a CPU, to the ns: far finer than the ticks of /proc/PID/stat; whether one of
+    them runs, or waits for a CPU or within the kernel."""
+    ran, waits = 0, False
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 ran += int((task / "schedstat").read_text(encoding="ascii").split()[0])
-    return ran
+                waits |= stat_fields(task / "stat")[0] in (b"R", b"D")
+    return ran, waits

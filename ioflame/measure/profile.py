@@ -248,9 +248,9 @@ class Workload:
         record.pid = self.schedule.wait_until_reading()
         record.tools |= loaded_libraries(record.pid, self.job.build)
 
-    def warm_up(self) -> None:
+    def warm_up(self, waited: float = 0.0) -> None:
         """Until its cache is full and QPS is flat, or the scale's bound; then a trial of how its stacks are recorded,
-        where that is not given."""
+        where that is not given. waited: s of the bound that are over"""
         job = self.job
 
         def trial() -> None:
@@ -259,7 +259,7 @@ class Workload:
 
         # A cache larger than the data is never filled twice over: only the rate of queries can tell.
         to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
-        self.schedule.warm_up(job.scale.warmup, to_fill, trial)
+        self.schedule.warm_up(max(job.scale.warmup - waited, 0.0), to_fill, trial)
 
     def watch_in_turns(self) -> list[str]:
         """Warms up, then watches in rounds; the instruments that want a window of their own."""
@@ -270,12 +270,12 @@ class Workload:
         windows = job.in_windows
         try:
             # While the cache fills nothing is measured yet. perf waits for the trial, which says how it records.
-            others = [name for name in job.in_turns if name != "perf"]
+            left, others = self.schedule.seconds_left, [name for name in job.in_turns if name != "perf"]
             if others:
                 with self._reporter.stage(f"attach {', '.join(others)}", step="attach"):
                     for name in others:
                         self._attach(name, turns, windows)
-            self.warm_up()
+            self.warm_up(waited=left - self.schedule.seconds_left)
             if "perf" in job.in_turns:
                 self._attach("perf", turns, windows)
             if turns.observers:

@@ -281,7 +281,7 @@ class CommandRunner:
         assert self._child is not None
         try:
             with attached_session(job, run, self._reporter, part, _NO_GROUP, (self._child.supervisor,)) as session:
-                left_out = self._windows(session, phase, whole)
+                self._windows(session, phase, whole)
         finally:
             kept = any(window.kind == PLAIN for window in run.record.windows)
             if kept:
@@ -291,7 +291,7 @@ class CommandRunner:
             else:
                 shutil.rmtree(run.directory)
         if kept:
-            self._note(run, phase, left_out)
+            self._note(run, phase)
             return run
         self._leave_out(phase.name, "ended before its first window did")
         return None
@@ -334,8 +334,8 @@ class CommandRunner:
             count.ask()
         return counts if not any(count.failed for count in counts.values()) else {}
 
-    def _windows(self, session: AttachSession, phase: BenchmarkPhase, whole: float) -> list[str]:
-        """Warm-up, and as many windows as fit; what had none."""
+    def _windows(self, session: AttachSession, phase: BenchmarkPhase, whole: float) -> None:
+        """Warm-up, and as many windows as fit."""
         options, windows = self._options, session.windows
         session.run.record.missing[:] = [f"baseline and {', '.join(map(title_of, options.attach.collect))} windows"]
         session.keep_names()
@@ -351,14 +351,15 @@ class CommandRunner:
         if rounds is not None:
             collect = tuple(session.watch_in_turns(rounds, lambda seconds: phase.left() - end >= seconds))
             whole -= time.monotonic() - begun
-        if rounds is not None and not collect:
-            return []
-        plan = WindowPlan(collect, whole, every)
-        fitting = iter(lambda: plan.next(phase.left() - end, _waiting()), None)
-        return run_windows(session, collect, fitting)
+        if rounds is None or collect:
+            plan = WindowPlan(collect, whole, every)
+            run_windows(session, collect, iter(lambda: plan.next(phase.left() - end, _waiting()), None))
 
-    def _note(self, run: Run, phase: BenchmarkPhase, left_out: Sequence[str]) -> None:
-        """Into its record: what had no window, and what could not be counted."""
+    def _note(self, run: Run, phase: BenchmarkPhase) -> None:
+        """Into its record: what had no window, or one that the benchmark's end left nothing of, and what could not be
+        counted."""
+        seen = {window.kind for window in run.record.windows} | {one.kind for one in run.record.unobserved}
+        left_out = [name for name in self._options.attach.collect if name not in seen]
         target = run.record.target
         assert target is not None
         mend = "a longer --duration, a larger --num, or fewer of --collect"

@@ -22,6 +22,7 @@ from ground.system.own_cpu import own_cpu_seconds
 from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
 from ground.system.process import Children
 from ground.system.repeated_command import RepeatedCommand
+from tests.programs import compiled
 from tests.until import until
 
 # Names itself as somebody may who wants to be misread, and starts a child, which it tells of.
@@ -237,3 +238,15 @@ def test_a_process_has_a_pulse_while_one_below_it_works_and_none_while_that_is_s
         os.kill(burner, signal.SIGCONT)
         until(lambda: pulse.quiet_seconds() == 0, shell)
         os.kill(burner, signal.SIGKILL)
+
+
+def test_a_process_that_waits_within_the_kernel_has_a_pulse(tmp_path: Path) -> None:
+    """As whoever takes BPF programs off their traps: on a busy host it used no CPU for 10 s, and was killed."""
+    waits = compiled("#include <unistd.h>\nint main(void) { return vfork() ? 0 : pause(); }", tmp_path / "waits")
+    with subprocess.Popen([waits], start_new_session=True) as process:
+        try:
+            until(lambda: stat_fields(f"/proc/{process.pid}/stat")[0] == b"D", process)
+            pulse = Pulse(process.pid)
+            assert [pulse.quiet_seconds() for _ in range(10)] == [0.0] * 10
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
