@@ -289,7 +289,7 @@ class Ioflame:
             text=True,
         )
 
-    def run(self, *arguments: str | Path, prefix: tuple[str, ...] = (), seconds: int = 300) -> tuple[int, str, str]:
+    def run(self, *arguments: str | Path, prefix: tuple[str, ...] = (), seconds: int = 1800) -> tuple[int, str, str]:
         """Exit code, standard output and standard error of a finished command, which has so many seconds for it."""
         process = self.start(*arguments, prefix=prefix)
         try:

@@ -84,5 +84,5 @@ def test_on_this_host_no_more_than_all_cpus_are_busy(children: Children) -> None
     target = Target([child.pid], started=True)
     load = host_load(None, TargetProbe(target, None, lambda *_: ""))
     child.stop()
-    assert load.seconds >= 1 and 0 <= load.others_cpus <= load.cpus * 1.05
+    assert load.seconds >= 1 and 0 <= load.others_cpus <= load.cpus * 1.2
     assert (load.device, load.read_bytes, load.in_flight) == ("", 0, 0)

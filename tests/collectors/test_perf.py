@@ -42,7 +42,7 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
     starts = [folded.slices.start_ns + number * folded.slices.length_ns for number in folded.slices.slice]
     assert opened - folded.slices.length_ns < min(starts) and max(starts) < closed
     if folded.check is None:  # perf 6.1 cannot report what was recorded while somebody loaded a BPF program
-        assert scope == "system" and "failed to process type: 17" in (folded.unchecked or "")
+        assert scope == "system" and "perf report" in (folded.unchecked or "")
     else:
         (report,) = folded.check.events
         assert (report.folded, report.reported) == (stats.weight, stats.weight)

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.long
 @pytest.mark.parametrize("callgraph", ["fp", "dwarf"])
 def test_each_thread_is_seen_where_it_is_and_as_it_is(threads: StartThreads, tmp_path: Path, callgraph: str) -> None:
     target = threads("mixed")
+    until(lambda: sorted(thread_states(target.pid).values()) == ["R", "S", "S", "S"])
     sampler = sampled(target.pid, tmp_path, f"--callgraph={callgraph}")
     stacks, stats = sampler.folded(), sampler.stats
     assert stats["end"] == "signal"
@@ -127,6 +128,7 @@ def test_a_stopped_process_stays_stopped(threads: StartThreads, tmp_path: Path) 
 
 def test_a_system_call_that_a_stop_would_break_is_left_alone(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("epoll")
+    until(lambda: {*thread_states(target.pid).values()} == {"S"})
     sampler = sampled(target.pid, tmp_path)
     assert target.poll() is None  # it ends with 7 at EINTR
     stats = sampler.stats
@@ -219,9 +221,11 @@ def test_each_look_at_a_thread_that_does_not_stop_is_a_sample(threads: StartThre
     stats = sampled(target.pid, tmp_path).stats
     (stuck,) = [thread for thread in stats["threads"] if thread["name"] == "stuck"]
     (main,) = [thread for thread in stats["threads"] if thread["name"] != "stuck"]
-    assert stuck["states"].keys() == {"D"} and stuck["samples"] == main["samples"] == stats["rounds"]
+    assert stuck["states"].keys() == {"D"} and stuck["samples"] == stats["rounds"]
+    # A round that the end of the window cut had the first thread alone.
+    assert main["samples"] - stats["rounds"] in (0, 1)
     # On a busy host the other may get no CPU to stop on.
-    assert stats["rounds"] <= stats["lacking"]["did_not_stop"] <= 2 * stats["rounds"]
+    assert stats["rounds"] <= stats["lacking"]["did_not_stop"] <= stuck["samples"] + main["samples"]
 
 
 def test_an_uninterruptible_wait_has_its_time_and_its_stack(threads: StartThreads, tmp_path: Path) -> None:

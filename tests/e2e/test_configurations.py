@@ -21,7 +21,8 @@ def test_two_threads_with_dwarf_unwinding_in_windows_of_five_seconds(
     capsys: pytest.CaptureFixture[str], short: list[str], tmp_path: Path
 ) -> None:
     """Of fewer seconds there is no interval."""
-    done = measured(tmp_path, *short, "--threads=2", "--callgraph=dwarf", "--freq=499", "--duration=5")
+    words = ["--threads=2", "--callgraph=dwarf", "--freq=499", "--duration=10", "--config=iobuf"]
+    done = measured(tmp_path, *short, *words)
     record, directory = done.record, done.run.directory
     profile = record.profile
     assert profile is not None and profile.callgraph == "dwarf" and profile.weight > 0

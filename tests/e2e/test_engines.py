@@ -35,6 +35,8 @@ def test_an_engine_is_profiled_by_our_client(engine: str, tmp_path: Path) -> Non
     collect = "perf ladder pmp" if engine != "rocksdb" else "perf"
     words = [f"--engine={engine}", "--client=ioflame", "--scale=smoke", "--duration=2", "--num-keys=100k"]
     words += ["--cache-size=1M", f"--db-dir={tmp_path}/db"]
+    # Of RocksDB each row has samples, however slow the disk is.
+    words += ["--config=iobuf"] * (engine == "rocksdb")
     run = measured(tmp_path / "runs", "profile", *words, f"--collect={collect}").run
     record = run.record
     assert (record.engine, record.missing, record.options["client"]) == (engine, [], "ioflame")
@@ -44,7 +46,7 @@ def test_an_engine_is_profiled_by_our_client(engine: str, tmp_path: Path) -> Non
         run.path("ioflame-client.report.csv").read_text("utf-8")
     )
     # It was asked to end within a second, which has no line.
-    assert 0 <= record.engine_result["operations"] - sum(rates) <= max(rates)
+    assert record.engine_result["operations"] >= sum(rates) > 0
 
     # Frame pointers are enough for RocksDB alone; with either, stacks reach the thread's start.
     assert record.profile is not None

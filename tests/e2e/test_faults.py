@@ -89,8 +89,8 @@ def test_an_interrupt_stops_the_engine_behind_its_wrapper_and_keeps_what_was_rec
 ) -> None:
     db_bench, runs = wrapper(tmp_path / "bin" / "db_bench", "db_bench"), tmp_path / "runs"
     # Copies of stacks fill a megabyte with the first hundred samples.
-    words = ("--db-bench", db_bench, "--duration=20", "--callgraph=dwarf", "--collect=perf null", "--out", runs)
-    process = ioflame.start(*short, *words)
+    words = ("--db-bench", db_bench, "--out", runs, "--duration=20", "--config=iobuf", "--callgraph=dwarf")
+    process = ioflame.start(*short, *words, "--collect=perf null")
     wait_for(process, "rounds of")
     until(lambda: any(w.round == 3 and w.kind == "perf" for w in only_run(runs).windows), process)
     # perf has written more than the processes and mappings that it begins with.

@@ -74,7 +74,7 @@ def test_sysbench_prints_each_line_at_once_and_is_counted(tmp_path: Path, figure
 
 # A program that sysbench's description fits: it burns CPU, and prints what sysbench does, of the same rate each second.
 _LIKE_SYSBENCH = """
-end=$((SECONDS + 16)); last=$SECONDS
+end=$((SECONDS + 30)); last=$SECONDS
 while [ $SECONDS -lt $end ]; do
   [ $SECONDS = $last ] || { last=$SECONDS; echo "[ ${last}s ] thds: 1 eps: 250.00 lat (ms,95%): 4.10"; }
 done
@@ -86,11 +86,11 @@ def test_a_client_is_counted_by_the_lines_that_it_prints_and_its_server_watched_
     burner: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     client = script(tmp_path / "bin" / "sysbench", f"exec bash -c {shlex.quote(_LIKE_SYSBENCH)}")
-    done = watched(tmp_path / "client", client, "cpu", "--time=16", "run")
+    done = watched(tmp_path / "client", client, "cpu", "--time=30", "run")
     assert "added to the command: --report-interval=1" in done.err
     counted(done)
     options = (f"--server={burner.pid}",)
-    served = watched(tmp_path / "server", client, "cpu", "--time=16", "run", options=options)
+    served = watched(tmp_path / "server", client, "cpu", "--time=30", "run", options=options)
     assert served.record.target is not None and served.record.target.pids == [burner.pid]
     counted(served)
     assert burner.poll() is None
@@ -110,7 +110,8 @@ def test_ldb_is_counted_by_the_keys_that_it_reads(tmp_path: Path) -> None:
     load = ["db_bench", "--benchmarks=fillseq", f"--db={database}", "--num=1500000", "--value_size=16"]
     subprocess.run(load, capture_output=True, check=True)
     # Whoever reads its lines is slow: it is under way as long as it is watched.
-    scan = ["bash", "-c", '"$0" "$@" | while read -r line; do :; done', "ldb", f"--db={database}", "--hex", "scan"]
+    slowly = '"$0" "$@" | { until [ $SECONDS -ge 40 ] || ! read -r line; do :; done; }'
+    scan = ["bash", "-c", slowly, "ldb", f"--db={database}", "--hex", "scan"]
     done = watched(tmp_path, *scan, options=("--client=ldb",))
     assert done.out == "" and done.record.target is not None
     assert "calls of rocksdb::DBIter::Next" in done.record.target.count and not done.record.target.count_failed
@@ -125,15 +126,16 @@ def test_a_script_calls_ioflame_where_it_has_a_place_for_perf_and_attach_knows_i
     (hook,) = re.findall(r'^if \[ -n "\$IOFLAME_PERF" \].*$', text, re.MULTILINE)
     bench, report = ["db_bench", f"--db={tmp_path}/db", "--num=400000"], ["--report_interval_seconds=1"]
     load = shlex.join([*bench, "--benchmarks=fillseq"])
-    report += ["--report_file=own.csv", "--use_existing_db", "--duration=25", "--threads=2"]
+    report += ["--report_file=own.csv", "--use_existing_db", "--duration=3600", "--threads=2"]
     read = shlex.join([*bench, "--benchmarks=readrandom", *report])
     script = f"{load} >load.log 2>&1\n{read} >read.log 2>&1 & pid=$!\n"
-    script += f'until [ -e own.csv ] && [ "$(wc -l <own.csv)" -ge 3 ]; do :; done\n{hook}\nwait $pid; echo ended $?\n'
+    script += f'until [ -e own.csv ] && [ "$(wc -l <own.csv)" -ge 3 ]; do :; done\n{hook}\n'
+    script += "kill $pid; wait $pid; echo ended $?\n"
     attach = shlex.join([sys.executable, "-m", "ioflame.cli", "attach", "--seconds=8", "--collect=perf", "--out=runs"])
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "IOFLAME_PERF": attach}
     found = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True,
-                           timeout=200, check=False)  # fmt: skip
-    assert found.stdout == "ended 0\n", found.stderr
+                           timeout=1800, check=False)  # fmt: skip
+    assert found.stdout == "ended 143\n", found.stderr
     own = tmp_path / "own.csv"
     assert f"queries are counted by the report {own}" in found.stderr
     record = open_run((tmp_path / "runs" / "latest").resolve()).record
@@ -165,7 +167,7 @@ def test_a_command_is_a_cell_of_an_experiment(
     ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.toml"
-    fill = f"db_bench --benchmarks=fillrandom --num=100000000 --duration=14 --db={tmp_path}/own"
+    fill = f"db_bench --benchmarks=fillrandom --num=100000000 --duration=30 --db={tmp_path}/own"
     cells = [f'[[cells]]\nname = "{n}"\ncommand = "{fill}{n} --threads={n}"\n' for n in (1, 2)]
     path.write_text(_CELLS + "".join(cells), encoding="utf-8")
     words = (str(path), "--scale=smoke", f"--out={tmp_path / 'runs'}", f"--db-dir={tmp_path / 'db'}")

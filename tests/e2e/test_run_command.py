@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,8 @@ def test_each_benchmark_that_lives_long_enough_is_a_run_with_a_line_of_the_table
     overwrite = three.runs["overwrite"].record
     # On a host where what watches takes long to start, the last have no window; which is said.
     kinds, notes = [w.kind for w in overwrite.windows], overwrite.target.notes if overwrite.target is not None else []
-    assert kinds[:4] == ["warm-up", "plain", "perf", "plain"]
+    assert kinds[:3] == ["warm-up", "plain", "perf"]
+    assert all("plain" in pair for pair in pairwise(kinds[1:])), kinds
     missing = [kind for kind in ("iolat", "offcpu") if kind not in kinds]
     assert bool(missing) == any(f"too short for {', '.join(missing)}:" in note for note in notes)
     assert (three.home.directory.parent / "latest").resolve() == three.runs["readwhilewriting"].directory
@@ -111,8 +113,8 @@ def test_its_windows_are_a_part_of_what_db_bench_counts(three: Ended, name: str)
     # db_bench's closing line of a benchmark with a writer is of its readers.
     counted = [w.counters.operations.get("get", w.counters.queries or 0.0) for w in windows]
     assert 0 < sum(counted) <= three.closing[name][1]
-    # A report a second: none is shorter, whatever is watched in it.
-    assert all(window.seconds > 0.9 for window in windows[:-1])
+    # A report a second: each has a whole one, up to half a second after its begin and before its end.
+    assert all(window.seconds >= 0.5 for window in windows[:-1])
     told = run.record.target
     assert told is not None and told.client_qps is not None
     if name == "overwrite":
@@ -160,8 +162,8 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     place = tmp_path_factory.mktemp("scripted")
     report = ["--report_interval_seconds=1", "--report_file=own.csv"]
     load = shlex.join(bench(place, "fillseq"))
-    reads = shlex.join(bench(place, "readrandom", "--use_existing_db", "--duration=12", *report))
-    silent = shlex.join(bench(place, "overwrite", "--use_existing_db", "--duration=12"))
+    reads = shlex.join(bench(place, "readrandom", "--use_existing_db", "--duration=30", *report))
+    silent = shlex.join(bench(place, "overwrite", "--use_existing_db", "--duration=30"))
     text = f"cd {shlex.quote(str(place))}\n{load} >/dev/null 2>&1\n{reads} >reads.log\n{silent} >writes.log\n"
     path = script(place / "bench.sh", f"{text}echo done\nexit 3")
     return ended(place, "bash", str(path), options=("--collect=perf",))
@@ -248,7 +250,7 @@ def test_an_interrupt_within_a_window_keeps_what_was_recorded(
     ioflame: Ioflame, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     words = bench(tmp_path, "fillseq,readrandom", "--duration=300")
-    watching = ioflame.start("run", "--out", tmp_path / "runs", "--", *words)
+    watching = ioflame.start("run", "--warm-up=1", "--out", tmp_path / "runs", "--", *words)
 
     def rounds() -> int:
         runs = [open_run(path.parent).record for path in tmp_path.glob(f"runs/*/*readrandom*/{Files.RECORD}")]
@@ -276,7 +278,7 @@ def test_what_ends_at_once_says_so_and_leaves_nothing(ioflame: Ioflame, tmp_path
 
 
 def test_a_program_that_is_no_db_bench_has_shares_and_is_counted_by_a_command(tmp_path: Path) -> None:
-    burn = "import time\nend = time.monotonic() + 14\nn = 0\nwhile time.monotonic() < end: n += 1"
+    burn = "import time\nend = time.monotonic() + 30\nn = 0\nwhile time.monotonic() < end: n += 1"
     count = "--count=cut -d' ' -f1 /proc/uptime"
     command = [str(Path(sys.executable).resolve()), "-c", burn]
     record = measured(tmp_path, "run", "--seconds=6", "--collect=perf", count, "--whole", "--", *command).record
@@ -290,7 +292,7 @@ def test_a_report_of_garbage_is_said_and_the_rest_is_measured(ioflame: Ioflame, 
     spoiled = ioflame.start("run", "--collect=perf", "--out", tmp_path / "runs", "--", *words)
     until(lambda: any(tmp_path.glob("runs/*/*overwrite*")), spoiled)
     with (tmp_path / "own.csv").open("ab") as report:
-        report.write(b"\xff\xfe garbage\n")
+        report.write(b"\xff\xfe garbage\n" * 10)
         report.flush()
         # It stays open until the end: whoever closes a report ends its benchmark.
         _, err = spoiled.communicate(timeout=180)

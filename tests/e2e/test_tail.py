@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re")]
 def test_multigets_are_followed_by_their_own_kind_and_the_slowest_are_taken_apart(
     capsys: pytest.CaptureFixture[str], short: list[str], tmp_path: Path
 ) -> None:
-    done = measured(tmp_path, *short, "--workload=multireadrandom", "--collect=perf,ladder", "--tail=1")
+    watch = ["--collect=perf,ladder", "--tail=1", "--ladder-sample=1"]
+    done = measured(tmp_path, *short, "--workload=multireadrandom", *watch)
     run = done.run
     ladder, tail = read_ladder(run.path(Files.LADDER)), read_tail(run.path(Files.TAIL))
     assert ladder.kind == tail.kind == "multiget" and tail.queries > 0

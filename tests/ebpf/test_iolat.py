@@ -244,7 +244,8 @@ def test_bpftrace_counts_no_request_that_it_saw_in_part(loop: Disk, tmp_path: Pa
     assert latency.losses["lost_start"] == latency.losses["lost_kind"] == 0
     read = latency.row("read", "process")
     assert 0 < read.queue.count == read.device.count <= read.total.count <= fio.reads
-    assert read.total.count + latency.losses["collided"] + latency.losses["no_start"] >= fio.reads
+    # The end of the last of each job may not be seen, and no other request follows that would show it.
+    assert read.total.count + latency.losses["collided"] + latency.losses["no_start"] >= fio.reads - jobs
     # Of one whose hand-over to the driver was not seen, the whole alone is known.
     assert read.queue.sum_ns + read.device.sum_ns <= read.total.sum_ns
     if read.queue.count == read.total.count:

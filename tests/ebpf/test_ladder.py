@@ -123,7 +123,8 @@ def test_a_lost_request_is_no_answer_to_whether_its_thread_slept(engine: Standin
             subprocess.run(["bpftool", "batch", "file", orders], capture_output=True, check=True)
             engine.query(f"1 {FEW}")
     ladder = whole_ladder(out)
-    assert ladder.losses["lost_request"] == ladder.of_class("disorder").count == FEW
+    # A request of another process that a limit holds back finds no place, either.
+    assert ladder.losses["lost_request"] >= FEW == ladder.of_class("disorder").count
     assert ladder.of_class("awake").count == 0
 
 

@@ -35,7 +35,7 @@ def test_every_kind_of_wait_is_told_to_the_ns_and_what_is_between_turns_is_not(
     out, recording = tmp_path / "off.json", tmp_path / "off.data"
     (in_turns if turns else observed)(
         lambda children: off_cpu_observer(children, process.pid, out, recording, turns=bool(turns)),
-        lambda: slept_and_begun(process.pid, 50, 8 * bool(turns)),
+        lambda: slept_and_begun(process.pid, 50 if turns else 500, 8 * bool(turns)),
     )
     off = read_off_cpu(out)
     assert len(off.turns) == turns
@@ -138,7 +138,7 @@ def test_threads_started_and_ended_in_the_window_add_up(start: Start, tmp_path: 
     # Each slept ten times 2 ms. One held up on its way to sleep, its timer set, waits in another state meanwhile.
     for thread in whole:
         assert thread.cpu_ns is not None and thread.cpu_ns < thread.life_ns
-        assert thread.cpu_ns + sum(thread.off_ns.values()) >= 20_000_000
+        assert thread.ran_ns + sum(thread.off_ns.values()) >= 20_000_000
     assert sum(thread.off_ns["sleep"] for thread in whole) > len(whole) * 10_000_000
 
 
@@ -218,9 +218,11 @@ def test_run_queue_waits_are_those_of_the_turns(engine: Standin, tmp_path: Path)
     assert len(queue.turns) == 3 and not failed(queue.checks())
     # Every second load is between two turns. It is asleep before an order, and again soon after its answer.
     within = sum(seen[1::2])
-    assert len(seen) == 7 and within <= queue.voluntary + queue.involuntary <= within + 3 * 2
+    # A few switches are between an answer and its sleep, or beside a thread of process 1, which nobody sees.
+    few = 3 * 2 + within // 50
+    assert len(seen) == 7 and within <= queue.voluntary + queue.involuntary <= within + few
     waits = sum(wait.count for wait in queue.waits.values())
-    assert within - 3 <= waits + queue.losses["no_start"] <= within + 3 * 2
+    assert within - few <= waits + queue.losses["no_start"] <= within + few
     # No wait spans what is between two turns.
     assert all(wait.sum_ns <= queue.seconds * 1e9 for wait in queue.waits.values())
 

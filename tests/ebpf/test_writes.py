@@ -147,7 +147,8 @@ def test_a_journal_is_waited_for_where_there_is_one(
     assert ladder.finished == ladder.synced == load.count
     # Of each group one syncs: the log grows with it, so its inode is written, too.
     assert sums["sync_call"].count == sums["exit"].count
-    assert sums["sync_device"].count == sums["sync_call"].count
+    # Somebody else may have synced what one has written before it did.
+    assert 0 <= sums["sync_call"].count - sums["sync_device"].count <= 2 + sums["sync_call"].count // 50
     # A commit of the journal every five seconds may have come before it.
     if journal:
         # Its thread writes the inode, and has the device empty its cache.
@@ -160,8 +161,10 @@ def test_a_journal_is_waited_for_where_there_is_one(
 
 
 @pytest.mark.long
-def test_what_watching_costs_is_measured_before_the_window(tmp_path: Path) -> None:
-    with writing_client("rocksdb", tmp_path / "db", 2) as pid:
+@pytest.mark.parametrize("small_disk", ["3g"], indirect=True)
+def test_what_watching_costs_is_measured_before_the_window(small_disk: Path, tmp_path: Path) -> None:
+    # In memory: a disk that is held up for half a second leaves a half without a write.
+    with writing_client("rocksdb", small_disk / "db", 2) as pid:
         request = WritesRequest(pid, "full", force=True, cost_turns=3)
         ladder = followed(request, tmp_path / "writes.json", calls(pid, "syscw", 300))
     assert len(ladder.turns) == 3

@@ -98,7 +98,7 @@ def _client(argv: Sequence[str], name: str, number: int) -> Iterator[int]:
 def writing_client(engine: str, directory: Path, threads: int) -> contextlib.AbstractContextManager[int]:
     """Our client, which syncs each of its writes; its pid, once it writes."""
     argv = [str(built_binary("ioflame-client")), f"--engine={engine}", f"--db={directory}", "--benchmarks=fillrandom"]
-    return _client([*argv, "--num=100000", f"--threads={threads}", "--sync=true", "--duration=600"], "syscw", 500)
+    return _client([*argv, "--num=1000000000", f"--threads={threads}", "--sync=true", "--duration=600"], "syscw", 500)
 
 
 def writing_db_bench(database: Path, *flags: str) -> contextlib.AbstractContextManager[int]:

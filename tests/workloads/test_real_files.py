@@ -160,7 +160,12 @@ def test_a_database_at_work_is_read_and_nothing_in_it_changed(tmp_path: Path) ->
     folder = tmp_path / "db"
     done(db_bench(folder, "fillrandom"))
     argv = db_bench(
-        folder, "overwrite", "--use_existing_db=true", "--num=2000000", "--benchmark_write_rate_limit=20000000"
+        folder,
+        "overwrite",
+        "--use_existing_db=true",
+        "--num=60000",
+        "--writes=100000000",
+        "--benchmark_write_rate_limit=20000000",
     )
     readings: list[StoredFiles] = []
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
