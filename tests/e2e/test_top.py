@@ -90,7 +90,7 @@ def test_the_screen_has_categories_and_qps_and_q_leaves_a_run_that_show_reads(
         before = termios.tcgetattr(terminal.theirs)
         # Three rounds give intervals, and are worth a run.
         until(lambda: terminal.has(r"queries a second: [\d,]+ \[[\d,]+, [\d,]+\]", "QPS in perf's turns"), process)
-        assert terminal.has("libc\\+k", "us/query", "run-queue wait: ", "sst, L", "cost: [0-9.]+ ", "q leaves a run")
+        assert terminal.has("libc\\+k", "us/query", "schedstat:", "sst, L", "cost: [0-9.]+ ", "q leaves a run")
         os.write(terminal.ours, b"q")
         until(lambda: process.poll() is not None)
         assert process.returncode in (0, 1), terminal.written  # 1 where the host was too busy for a check

@@ -245,4 +245,5 @@ def _facts(record: RunRecord) -> str:
         if queries
         else f"{waited / 1e6 / seconds:.2f} ms/s; no --count of queries"
     )
-    return f"{'; '.join(told)}; run-queue wait: {per}; of {seconds:.0f} s of baseline turns, n={len(plain)}"
+    figures = "; ".join([*told, f"run-queue wait by schedstat: {per}"])
+    return f"{figures}; of {seconds:.0f} s of baseline turns, n={len(plain)}"
