@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ground.results.record import RunRecord
 from ground.results.run import Run
 from ground.text.titles import title_of
 from ioflame.instruments import INSTRUMENTS
@@ -42,8 +43,8 @@ class WindowTarget(Protocol):
         """A window of this instrument. One that fails beside a target that lives goes into the record."""
 
 
-def run_windows(target: WindowTarget, collect: Sequence[str], windows: Iterable[tuple[str, float]]) -> list[str]:
-    """Returns the instruments that had no window: the target ended, or `windows` left them out.
+def run_windows(target: WindowTarget, collect: Sequence[str], windows: Iterable[tuple[str, float]]) -> None:
+    """Until `windows` has no more, or the target has ended.
 
     windows: kind and seconds of each; the next one is asked for once the one before it has ended
     What an interrupt leaves out is in the record.
@@ -59,7 +60,12 @@ def run_windows(target: WindowTarget, collect: Sequence[str], windows: Iterable[
         target.observe(kind, seconds)
         missing[0] = f"the baseline window after the {title_of(kind)} window"
         left.remove(kind)
-    return left
+
+
+def unseen(record: RunRecord, collect: Sequence[str]) -> list[str]:
+    """The instruments with neither a window nor a reason why: what was watched had ended, at the latest within it."""
+    known = {window.kind for window in record.windows} | {one.kind for one in record.unobserved}
+    return [name for name in collect if name not in known]
 
 
 def warm_up_seconds(whole: float) -> float:

@@ -46,7 +46,7 @@ from ioflame.measure.jobs import clock_pair, note_jobs, ran_lately
 from ioflame.measure.planned_steps import steps_of_attach
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.measure.turns import TURN_SECONDS, Rounds, Turns
-from ioflame.measure.windows import PLAIN, run_windows
+from ioflame.measure.windows import PLAIN, run_windows, unseen
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from workloads.registry import files_reader, ladder_symbols
@@ -249,12 +249,13 @@ def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "", pa
         with attached_session(job, run, reporter, part, unlimited) as session:
             began = clock_pair()
             session.keep_names()
-            left = _watch(session)
-            if job.options.asked_to_collect:
-                run.record.unobserved += [
-                    Unobserved(name, "the target ended before its window", "", True) for name in left
-                ]
+            _watch(session)
             database = job.database_of(job.target.running)
+        if job.options.asked_to_collect:
+            why = "the target ended before its window did"
+            run.record.unobserved += [
+                Unobserved(name, why, "", True) for name in unseen(run.record, job.options.collect)
+            ]
         if database is not None and job.redaction is None:
             note_jobs(run, files_reader(job.engine), database, began, lambda: bool(job.target.running))
         if not job.options.record_only:
@@ -278,8 +279,8 @@ def parts_of_seconds(collect: Sequence[str]) -> int:
     return len(collect) + 1 + sum(INSTRUMENTS[name].time_share for name in collect)
 
 
-def _watch(session: AttachSession) -> list[str]:
-    """In turns where there is time for some rounds, otherwise in windows; those that had none."""
+def _watch(session: AttachSession) -> None:
+    """In turns where there is time for some rounds, otherwise in windows."""
     options = session.job.options
     names: Sequence[str] = options.collect
     part = options.seconds / parts_of_seconds(names)
@@ -292,8 +293,8 @@ def _watch(session: AttachSession) -> list[str]:
         session.count_calls(max(options.seconds / 30, 1.0))
     if rounds is not None:
         names = session.watch_in_turns(rounds)
-        return run_windows(session, names, _windows(names, part)) if names else []
-    return run_windows(session, names, _windows(names, part))
+    if rounds is None or names:
+        run_windows(session, names, _windows(names, part))
 
 
 def rounds_of(part: float, job: AttachJob) -> Rounds | None:

@@ -33,7 +33,7 @@ from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, res
 from ioflame.measure.attach.session import WHOLE, AttachSession, Part, attached_session, parts_of_seconds, rounds_of
 from ioflame.measure.own_command.clients import BenchmarkPhase, Clients, PrintedLines, seconds_left
 from ioflame.measure.own_command.command_line import StartedCommand, command_line
-from ioflame.measure.windows import END_SECONDS, PLAIN, WindowPlan, run_windows, warm_up_seconds
+from ioflame.measure.windows import END_SECONDS, PLAIN, WindowPlan, run_windows, unseen, warm_up_seconds
 from workloads.engines.rocksdb.command_line import BenchCommand
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
@@ -358,8 +358,7 @@ class CommandRunner:
     def _note(self, run: Run, phase: BenchmarkPhase) -> None:
         """Into its record: what had no window, or one that the benchmark's end left nothing of, and what could not be
         counted."""
-        seen = {window.kind for window in run.record.windows} | {one.kind for one in run.record.unobserved}
-        left_out = [name for name in self._options.attach.collect if name not in seen]
+        left_out = unseen(run.record, self._options.attach.collect)
         target = run.record.target
         assert target is not None
         mend = "a longer --duration, a larger --num, or fewer of --collect"

@@ -17,6 +17,7 @@ from collectors.perf import Plan
 from collectors.report_phases import ReportPhases
 from ground.errors import UsageError
 from ground.results.command_run import CommandRun
+from ground.results.record import Unobserved
 from ground.results.run import Run
 from ground.system.descendants import descendants
 from ground.system.held_process import HeldProcess
@@ -34,8 +35,8 @@ from ioflame.measure.own_command.command_line import (
     program_place,
 )
 from ioflame.measure.own_command.runner import CommandOptions, CommandRunner
-from ioflame.measure.windows import WindowPlan, run_windows, warm_up_seconds
-from tests.records import run_record
+from ioflame.measure.windows import WindowPlan, run_windows, unseen, warm_up_seconds
+from tests.records import run_record, window
 from tests.until import until
 from workloads.counted_clients import read_client
 from workloads.engines.rocksdb.command_line import bench_command
@@ -187,11 +188,20 @@ class Ending:
 
 def test_what_ends_before_it_was_expected_to_leaves_the_rest_out(tmp_path: Path) -> None:
     target, plan = Ending(tmp_path), WindowPlan(DEFAULT, 60.0)
-    left = run_windows(target, DEFAULT, iter(lambda: plan.next(math.inf), None))
-    assert target.windows == ["plain", "perf"] and left == ["iolat", "offcpu"]
+    run_windows(target, DEFAULT, iter(lambda: plan.next(math.inf), None))
+    assert target.windows == ["plain", "perf"]
     missing = ["the baseline window after the perf window", "the iolat window", "the offcpu window"]
     assert target.run.record.missing == missing
-    assert run_windows(Ending(tmp_path), DEFAULT, []) == list(DEFAULT)
+
+
+def test_what_has_neither_a_window_nor_a_reason_was_not_seen() -> None:
+    record = run_record()
+    record.windows, record.unobserved = (
+        [window("plain", 5), window("perf", 5)],
+        [Unobserved("iolat", "no BTF", "", asked=False)],
+    )
+    assert unseen(record, DEFAULT) == ["offcpu"]
+    assert unseen(run_record(), DEFAULT) == list(DEFAULT)
 
 
 def test_short_windows_that_were_asked_for_are_made_and_a_warm_up_is_a_tenth_within_bounds() -> None:
