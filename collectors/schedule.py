@@ -117,17 +117,17 @@ class Schedule(Windows):
         deadline = time.monotonic() + bound
         faults: list[int] = []
         before = self._probe.minor_faults()
-        over = False
         with self._reporter.stage("warm-up: until cache, page faults and QPS are steady", bound, "warm-up"):
-            while not over:
-                over = time.monotonic() >= deadline
+            while True:
+                late = time.monotonic() >= deadline
                 self._step()
                 if new := len(self._report.rates) - len(faults):
                     now = self._probe.minor_faults()
                     faults += [(now - before) // new] * new
                     before = now
                 missing = what_is_missing(self._report.rates, faults, self._probe.read_bytes(), cache_size)
-                over = over or not missing
+                if late or not missing:
+                    break
             trial()
             self._step()
         note = f"bound of {bound:.0f} s reached before the end: {', '.join(missing)}"

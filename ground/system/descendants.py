@@ -95,14 +95,14 @@ class Pulse:
 
     def quiet_seconds(self) -> float:
         """Since the last call before which it had run; 0 at the first."""
-        seen, now = [_ran_ns(pid) for pid in descendants([self._pid])], time.monotonic()
+        seen, now = [_ran_or_waits(pid) for pid in descendants([self._pid])], time.monotonic()
         ran = sum(ns for ns, _ in seen)
         if ran != self._ran or any(waits for _, waits in seen):
             self._ran, self._at = ran, now
         return now - self._at
 
 
-def _ran_ns(pid: int) -> tuple[int, bool]:
+def _ran_or_waits(pid: int) -> tuple[int, bool]:
     """What all its threads have been on a CPU, to the ns: far finer than the ticks of /proc/PID/stat; whether one of
     them runs, or waits for a CPU or within the kernel."""
     ran, waits = 0, False

@@ -196,10 +196,8 @@ def test_what_ends_before_it_was_expected_to_leaves_the_rest_out(tmp_path: Path)
 
 def test_what_has_neither_a_window_nor_a_reason_was_not_seen() -> None:
     record = run_record()
-    record.windows, record.unobserved = (
-        [window("plain", 5), window("perf", 5)],
-        [Unobserved("iolat", "no BTF", "", asked=False)],
-    )
+    record.windows = [window("plain", 5), window("perf", 5)]
+    record.unobserved = [Unobserved("iolat", "no BTF", "", asked=False)]
     assert unseen(record, DEFAULT) == ["offcpu"]
     assert unseen(run_record(), DEFAULT) == list(DEFAULT)
 
