@@ -12,33 +12,48 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-# The kernel gives no stack pointer of a running thread; one that reads from a device soon waits again.
+# The kernel gives no stack pointer of a thread that runs or waits for a CPU; one that reads from a device soon waits
+# for it again, on a quiet host.
 _PATIENCE_SECONDS = 0.1
-_MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r", re.MULTILINE)
+_MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S{4})", re.MULTILINE)
 
 
-def touch_stacks(pid: int, reach: int) -> int:
-    """Reads each thread's stack from `reach` bytes below its stack pointer to as many above it. How many were read.
+def touch_stacks(pid: int, reach: int) -> None:
+    """Reads what perf may copy of each thread's stack.
 
-    reach: bytes that perf copies of a stack. Nothing is stopped, and nothing of what is read is kept. Threads that run
-    without a pause are left out. OSError without the rights to trace the process, or when it has ended.
+    reach: bytes that perf copies of a stack. Around the stack pointers that the kernel tells, and of each mapping above
+    a guard page (so glibc and musl lay out a thread's stack) twice as much of its top, where the thread began: its own
+    data, of some KiB, are above its first frame. Nothing is stopped, and nothing of what is read is kept. OSError
+    without the rights to trace the process, or when it has ended.
     """
     pointers = _stack_pointers(pid)
-    maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
-    mapped = [(int(start, 16), int(end, 16)) for start, end in _MAPPED.findall(maps)]
+    mapped = list(_mapped(Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")))
+    areas = [(max(start, end - 2 * reach), end) for start, end, above_guard in mapped if above_guard]
+    for pointer in pointers:
+        holds = ((start, end) for start, end, _ in mapped if start <= pointer < end)
+        areas += [(max(start, pointer - reach), min(end, pointer + reach)) for start, end in holds]
     page = os.sysconf("SC_PAGESIZE")
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     try:
-        for pointer in pointers:
-            for start, end in (area for area in mapped if area[0] <= pointer < area[1]):
-                first = max(start, pointer - reach)
-                for address in range(first - first % page, min(end, pointer + reach), page):
-                    os.pread(memory, 1, address)
+        for first, end in areas:
+            for address in range(first - first % page, end, page):
+                os.pread(memory, 1, address)
     finally:
         os.close(memory)
-    return len(pointers)
+
+
+def _mapped(maps: str) -> Iterator[tuple[int, int, bool]]:
+    """Start and end of each mapping of /proc/PID/maps that can be read; whether a guard page is right below it."""
+    guarded = -1
+    for start_text, end_text, rights in _MAPPED.findall(maps):
+        start, end = int(start_text, 16), int(end_text, 16)
+        if rights == "---p":
+            guarded = end
+        elif rights[0] == "r":
+            yield start, end, start == guarded and rights == "rw-p"
 
 
 def _stack_pointers(pid: int) -> list[int]:

@@ -13,11 +13,9 @@ from collectors.stack_pages import touch_stacks
 from folding.stackfold import fold, stackfold_binary
 from ground.results.profile import FoldStats
 from ground.system.binaries import built_binary
-from ground.system.held_process import HeldProcess
 from ground.system.process import Children
 from tests.collectors.conftest import StartThreads, recording, thread_states, until_burnt
 from tests.folding.recordings import record_while_it_runs
-from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
@@ -29,8 +27,14 @@ def perf_record(pid: int, data: Path) -> None:
 
 
 def by_touching(pid: int, _: Path) -> None:
-    # The main thread sleeps; of one that gets no CPU to go to sleep on it is not known where its stack is.
-    until(lambda: touch_stacks(pid, COPIED_BYTES) == 3)
+    touch_stacks(pid, COPIED_BYTES)
+
+
+def by_touching_what_runs(pid: int, _: Path) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        # As of threads that never wait, or get no CPU to go to sleep on.
+        patched.setattr("collectors.stack_pages._stack_pointers", lambda _: [])
+        touch_stacks(pid, COPIED_BYTES)
 
 
 def by_the_command_that_stackfold_advises(pid: int, data: Path) -> None:
@@ -41,7 +45,7 @@ def by_the_command_that_stackfold_advises(pid: int, data: Path) -> None:
     subprocess.run([str(built_binary("stacksampler")), *words[1:]], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("mend", [by_touching, by_the_command_that_stackfold_advises])
+@pytest.mark.parametrize("mend", [by_touching, by_touching_what_runs, by_the_command_that_stackfold_advises])
 def test_a_page_never_written_to_cuts_copies_until_it_was_read(
     threads: StartThreads, tmp_path: Path, mend: Callable[[int, Path], None]
 ) -> None:
@@ -63,11 +67,7 @@ def test_a_page_never_written_to_cuts_copies_until_it_was_read(
 
 def test_our_own_recordings_have_whole_stacks(threads: StartThreads, children: Children, tmp_path: Path) -> None:
     pid = threads("hollow", 2).pid
-    # Of a thread that waits for a CPU it is not known where its stack is.
-    target = HeldProcess(pid)
-    target.stop()
     with recording(children, pid, tmp_path / "perf.data", callgraph="dwarf") as perf:
-        target.go_on()
         perf.open()
         until_burnt(pid, 0.1)
         perf.close()

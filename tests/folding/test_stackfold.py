@@ -15,7 +15,7 @@ from ground.results.files import Files
 from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from tests.folding.recordings import uses_cpu
+from tests.folding.recordings import ends_where_it_should, uses_cpu
 
 LONG, PERF = pytest.mark.long, pytest.mark.needs("perf")
 # Two processes of one program run the same symbols, for different lengths of time.
@@ -32,6 +32,7 @@ def record_each(plan: Plan, data: Path, *pids: int) -> None:
             recording.open()
             uses_cpu(0.3, *pids)
             recording.close()
+    ends_where_it_should(data)
 
 
 @LONG

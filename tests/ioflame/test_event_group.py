@@ -19,6 +19,7 @@ from ground.results.run import Run
 from ground.system.process import Children
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.stages.event_group import analyse_group, group_checks
+from tests.folding.recordings import ends_where_it_should
 from tests.records import profile_facts, run_record
 from viz.table import Table
 from viz.tables.event_group import group_legend, group_section
@@ -42,7 +43,6 @@ while True:
 @pytest.mark.needs("perf")
 def test_each_event_has_the_total_of_perf_report_and_is_spread_over_the_rows(tmp_path: Path) -> None:
     run = Run.create(tmp_path, run_record())
-    # Of the process alone: perf report of perf 6.1 gives up where BPF programs of others came and went meanwhile.
     plan = replace(plan_recording(GROUP, 499, "fp"), scope="process")
     assert (plan.event, plan.beside) == ("cpu-clock", ("page-faults", "context-switches", "alignment-faults"))
     busy = subprocess.Popen([shutil.which("python3") or "python3", "-c", PROGRAM])
@@ -52,6 +52,7 @@ def test_each_event_has_the_total_of_perf_report_and_is_spread_over_the_rows(tmp
     finally:
         busy.kill()
         busy.wait()
+    ends_where_it_should(run.path(Files.PERF_DATA))
     run.record.pid = busy.pid
     names = recorded_events(run.path(Files.PERF_DATA))
     folded = fold(run.path(Files.PERF_DATA), run.directory, [busy.pid], rules="rocksdb", event=names[0])

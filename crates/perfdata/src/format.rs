@@ -36,6 +36,7 @@ pub mod kind {
     pub const LOST_SAMPLES: u32 = 13;
     pub const NAMESPACES: u32 = 16;
     pub const KSYMBOL: u32 = 17;
+    pub const BPF_EVENT: u32 = 18;
     /// The last of Linux 6.19.
     pub const CALLCHAIN_DEFERRED: u32 = 22;
     pub const FIRST_OF_PERF: u32 = 64;
@@ -148,8 +149,13 @@ pub mod abi {
 /// `PROT_EXEC` of a mapping.
 pub const PROTECTION_EXECUTE: u32 = 4;
 
+/// Fields of a `BPF_EVENT`: type, flags, number and tag of the program, in bytes.
+pub const BPF_EVENT_LEN: usize = 16;
+
 /// Of a `KSYMBOL`.
 pub mod ksymbol {
+    /// Where its name begins, after address, length, type and flags.
+    pub const NAME_AT: usize = 16;
     /// Its type: code that is no BPF program.
     pub const OUT_OF_LINE: u16 = 2;
     /// A flag: the code goes away.

@@ -166,14 +166,4 @@ impl Attr {
             None => format!("type {} config {:#x}", self.kind, self.config).into_bytes(),
         }
     }
-
-    /// How many bytes before the end of a record that is no sample its time begins; 0 if it has none.
-    #[inline]
-    pub fn time_from_end(&self) -> usize {
-        use sample_type::{CPU, ID, IDENTIFIER, STREAM_ID, TIME};
-        if !self.sample_id_all || !self.has(TIME) {
-            return 0;
-        }
-        8 * (1 + [ID, STREAM_ID, CPU, IDENTIFIER].iter().filter(|&&bit| self.has(bit)).count())
-    }
 }

@@ -7,6 +7,7 @@ pub mod bytes;
 pub mod event_ids;
 pub mod header;
 pub mod mapped_file;
+pub mod record_time;
 pub mod sample;
 pub mod sorter;
 pub mod stream;

@@ -29,12 +29,12 @@ use crate::error::Error;
 use crate::symbols::SymbolOptions;
 use crate::threads;
 use perfdata::format::{MAGIC, MAGIC_SWAPPED, PIPE_HEADER, kind, sample_type};
-use perfdata::reader::attr::Attr;
 use perfdata::reader::blocks::{BlockReader, Input, read_all, read_up_to};
 use perfdata::reader::bytes::ByteReader;
 use perfdata::reader::header::Header;
 use perfdata::reader::mapped_file::MappedFile;
 pub use perfdata::reader::mapped_file::Storage;
+use perfdata::reader::record_time::RecordTime;
 use perfdata::reader::sample::word_at;
 use perfdata::reader::sorter::{RecordSorter, SortedRecord};
 use perfdata::reader::stream::{Record, Stream};
@@ -68,8 +68,8 @@ pub struct PerfData {
     stale: bool,
     /// How many events and ids were taken from the header so far.
     retold: usize,
-    /// Where records that are no samples keep their time, from their end.
-    time_from_end: usize,
+    /// Where records that are no samples keep their time.
+    record_time: RecordTime,
     /// Where samples keep theirs, from their beginning, if all are of one event.
     sample_time: Option<u16>,
     sorter: RecordSorter,
@@ -85,7 +85,7 @@ impl PerfData {
             state: State::new(symbols, threads),
             stale: true,
             retold: 0,
-            time_from_end: 0,
+            record_time: RecordTime::default(),
             sample_time: None,
             sorter: RecordSorter::in_pieces(PIECE),
             threads,
@@ -194,7 +194,7 @@ impl PerfData {
             )));
         }
         let attrs = &self.header.attrs;
-        self.time_from_end = attrs.first().map_or(0, Attr::time_from_end);
+        self.record_time = attrs.first().map_or_else(RecordTime::default, RecordTime::new);
         self.sample_time = match &attrs[..] {
             [only] => only.layout.time,
             _ => None,
@@ -270,8 +270,7 @@ impl PerfData {
                 .or_else(|| self.state.events.of(body).and_then(|(_, attr)| attr.layout.time));
             return at.and_then(|at| word_at(body, at)).unwrap_or(0);
         }
-        let at = if self.time_from_end > 0 { body.len().checked_sub(self.time_from_end) } else { None };
-        at.and_then(|at| ByteReader(body.get(at..)?).u64()).unwrap_or(0)
+        self.record_time.of(kind, body)
     }
 }
 
