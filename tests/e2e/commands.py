@@ -75,6 +75,16 @@ def reading(database: Path, report: Path) -> Iterator[subprocess.Popen[bytes]]:
         assert process.poll() is None, "whatever watched it has ended it"
 
 
+def programs_below(process: subprocess.Popen[str], name: str) -> list[int]:
+    """The processes of this program that a command has started, and that have not ended."""
+    found = []
+    for pid in descendants([process.pid]):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/exe").readlink().name == name:
+                found.append(pid)
+    return found
+
+
 def db_bench_of(process: subprocess.Popen[str], word: str) -> int:
     """The db_bench below a command that was started with this word, as soon as it runs."""
     while process.poll() is None:

@@ -15,9 +15,8 @@ from ground.results.comparison import ComparisonRun
 from ground.results.differences import Outcome
 from ground.results.files import Files
 from ground.results.run import open_run
-from ground.system.descendants import descendants
 from tests.conftest import Ioflame
-from tests.e2e.commands import script, wait_for
+from tests.e2e.commands import programs_below, script, wait_for
 from tests.figures import Report
 from tests.ioflame.asked import asked, refused
 from tests.programs import compiled
@@ -64,8 +63,7 @@ def test_it_goes_on_after_it_or_an_arm_was_killed(
     arms = loaded.with_name(f"{loaded.name}.arms")
     inodes = [{f.name: f.stat().st_ino for f in arm.glob("*.sst")} for arm in (loaded, *arms.iterdir())]
     assert len(inodes) == 3 and inodes[0] and inodes[0] == inodes[1] == inodes[2]
-    clients = [pid for pid in descendants([process.pid]) if Path(f"/proc/{pid}/exe").readlink().name == "db_bench"]
-    os.kill(clients[-1], signal.SIGKILL)
+    os.kill(programs_below(process, "db_bench")[-1], signal.SIGKILL)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
     assert re.search("arm (plain|again): the workload ended in the middle of the measurement: killed by SIGKILL", err)

@@ -111,6 +111,8 @@ def test_a_command_is_found_once_in_the_list_of_processes(children: Children) ->
     mark = f"mark-of-{os.getpid()}"
     # One process: a shell's child has the shell's command line until it is another program.
     child = children.start("one", [sys.executable, "-c", "import time; time.sleep(1000)", mark])
+    # The kernel closes its end of our pipe first, and gives it its command line a moment later.
+    until(lambda: mark in words_of(Path(f"/proc/{child.pid}/cmdline")))
     found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if mark in words_of(path)]
     assert found == [str(child.pid)]
 
