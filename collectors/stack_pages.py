@@ -9,6 +9,7 @@ in its place: for the process its content is the same as before.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 # The kernel gives no stack pointer of a thread that runs or waits for a CPU; one that reads from a device soon waits
 # for it again, on a quiet host.
 _PATIENCE_SECONDS = 0.1
-_MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S{4})", re.MULTILINE)
+_MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ (\d+)", re.MULTILINE)
 
 
 def touch_stacks(pid: int, reach: int) -> None:
@@ -39,8 +40,10 @@ def touch_stacks(pid: int, reach: int) -> None:
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     try:
         for first, end in areas:
-            for address in range(first - first % page, end, page):
-                os.pread(memory, 1, address)
+            # Of a thread that has ended meanwhile the stack may be gone.
+            with contextlib.suppress(OSError):
+                for address in range(first - first % page, end, page):
+                    os.pread(memory, 1, address)
     finally:
         os.close(memory)
 
@@ -48,12 +51,12 @@ def touch_stacks(pid: int, reach: int) -> None:
 def _mapped(maps: str) -> Iterator[tuple[int, int, bool]]:
     """Start and end of each mapping of /proc/PID/maps that can be read; whether a guard page is right below it."""
     guarded = -1
-    for start_text, end_text, rights in _MAPPED.findall(maps):
+    for start_text, end_text, rights, inode in _MAPPED.findall(maps):
         start, end = int(start_text, 16), int(end_text, 16)
         if rights == "---p":
             guarded = end
         elif rights[0] == "r":
-            yield start, end, start == guarded and rights == "rw-p"
+            yield start, end, start == guarded and rights == "rw-p" and inode == "0"
 
 
 def _stack_pointers(pid: int) -> list[int]:
