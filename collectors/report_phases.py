@@ -14,6 +14,9 @@ from ground.errors import MeasurementError
 from ground.results.interval import Interval
 from ground.system.rewritten_file import RewrittenFile
 
+# A benchmark that reports no operation for so long has none to report.
+_IDLE_SECONDS = 10
+
 
 class ReportPhases:
     """Follows a report from before its first line on, or from when it is found."""
@@ -104,6 +107,14 @@ class ReportedPhase:
     def operations(self) -> int:
         """That were finished so far."""
         return sum(self.report.rates)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether all of its threads have started: they wait for one another before the first operation.
+
+        Where they wait for a CPU there are lines before, of no operations; those of a compaction are all of none.
+        """
+        return self.operations > 0 or len(self.report.rates) * self.interval >= _IDLE_SECONDS
 
     @property
     def rate(self) -> float:

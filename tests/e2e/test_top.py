@@ -89,13 +89,17 @@ def test_the_screen_has_categories_and_qps_and_q_leaves_a_run_that_show_reads(
     with topped(ioflame, bench.pid, tmp_path) as (process, terminal):
         before = termios.tcgetattr(terminal.theirs)
         # Three rounds give intervals, and are worth a run.
-        until(lambda: terminal.has(r"queries a second: [\d,]+ \[[\d,]+, [\d,]+\]", "QPS in perf's turns"), process)
-        assert terminal.has("libc\\+k", "us/query", "schedstat:", "sst, L", "cost: [0-9.]+ ", "q leaves a run")
+        # Its last line comes last.
+        shown = r"queries a second: [\d,]+ \[[\d,]+, [\d,]+\]", "QPS in perf's turns", "q leaves a run"
+        until(lambda: terminal.has(*shown), process)
+        assert terminal.has("libc\\+k", "us/query", "schedstat:", "sst, L", "cost: [0-9.]+ ")
         os.write(terminal.ours, b"q")
-        until(lambda: process.poll() is not None)
+        # What it analyses then has the CPU that nobody else wants.
+        until(lambda: process.poll() is not None, seconds=900)
         assert process.returncode in (0, 1), terminal.written  # 1 where the host was too busy for a check
         assert termios.tcgetattr(terminal.theirs) == before
-        assert terminal.has(r"\x1b\[\?1049l.*ioflame show"), "the screen is given back, and the run is named after it"
+        # The screen is given back, and the run is named after it.
+        until(lambda: terminal.has(r"\x1b\[\?1049l.*ioflame show"))
     assert ioflame.left_behind() == []
     assert sorted(path.name for path in tmp_path.iterdir())[1:] == ["latest"]  # one run
     run = open_run((tmp_path / "latest").resolve())
@@ -123,7 +127,8 @@ def test_whatever_ends_it_nothing_of_it_is_left(
         process.send_signal(how)
         until(lambda: process.poll() is not None and not any(one.alive for one in ours))
         if how is signal.SIGTERM:
-            assert process.returncode == 130 and terminal.has("interrupted", "ioflame analyse")
+            assert process.returncode == 130
+            until(lambda: terminal.has("interrupted", "ioflame analyse"))
     until(lambda: not any(map(is_loaded, programs)))
     assert ioflame.left_behind() == []
     assert bench.poll() is None and HeldProcess(bench.pid).stat()[0] != b"T"

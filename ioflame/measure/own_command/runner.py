@@ -202,8 +202,8 @@ class CommandRunner:
     def _watch_benchmark(
         self, process: HeldProcess, target: Target, bench: BenchCommand, name: str, phase: ReportedPhase
     ) -> None:
-        # With its first line all of its threads have started, and its rate is known.
-        while phase.going and not phase.report.rates and not phase.failed:
+        # Its threads are told by their number, and its rate is known.
+        while phase.going and not phase.has_begun and not phase.failed:
             time.sleep(_LOOK_SECONDS)
         if not phase.going:
             self._leave_out(name, "ended within its first second")

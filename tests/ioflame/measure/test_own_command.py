@@ -225,6 +225,17 @@ def test_what_is_left_of_a_benchmark_follows_from_its_rate_or_its_duration(tmp_p
         assert timed is not None and seconds_left(timed, "readrandom", phase) == pytest.approx(998, abs=1)
 
 
+def test_a_benchmark_has_begun_with_its_first_operation_or_has_none(tmp_path: Path) -> None:
+    for number, (rates, begun) in enumerate((([], False), ([0], False), ([0, 7], True), ([0] * 10, True))):
+        phases = ReportPhases(tmp_path / f"{number}.csv", engine_named("rocksdb").parse_report)
+        lines = [f"{second},{rate}\n" for second, rate in enumerate(rates, start=1)]
+        with phases.path.open("w") as report:
+            report.write("".join(["secs_elapsed,interval_qps\n", *lines]))
+            report.flush()
+            phase = phases.next()
+            assert phase is not None and phase.going and phase.has_begun == begun
+
+
 # ---- what is watched -------------------------------------------------------------------------------------------------
 def test_a_client_is_whoever_has_a_database_open_and_the_rest_is_left_behind(tmp_path: Path) -> None:
     """A script starts one that has a database open, leaves a sleeper behind, and ends."""
