@@ -123,10 +123,10 @@ def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_
         until(lambda: len({path.parent for path in tmp_path.glob("data/*/*.sst")}) == 2)
         watching = ioflame.start("attach", "--pid", str(process.pid), *words)
         until(lambda: any(path.stat().st_size for path in tmp_path.glob(f"*/{Files.PERF_DATA}")), watching)
-        # It records every process. Of the target, half a second of CPU is 250 samples.
+        # It records every process, some time after its file has a head. Of the target, 1.5 s of CPU are 750 samples.
         (child,) = descendants([process.pid])[1:]
         begun = {pid: ticks(pid) for pid in (process.pid, child)}
-        until(lambda: all(ticks(pid) > before + 50 for pid, before in begun.items()), watching)
+        until(lambda: all(ticks(pid) > before + 150 for pid, before in begun.items()), watching)
         os.killpg(process.pid, signal.SIGKILL)
         out, err = watching.communicate(timeout=300)
     run = open_run((tmp_path / "latest").resolve())
@@ -287,7 +287,7 @@ def test_each_of_two_thousand_threads_is_counted_of_a_program_without_an_engine_
     with service([sys.executable, "-c", _THREADS], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"begun\n"
         program = Path("/proc", str(process.pid), "exe").readlink()
-        found = attached(tmp_path, [process.pid], "--seconds=5", "--collect=perf")
+        found = attached(tmp_path, [process.pid], "--seconds=5", "--freq=499", "--collect=perf")
     record = found.record
     assert record.target is not None and record.threads == 2001
     assert sum(map(len, record.target.groups.values())) == 2001

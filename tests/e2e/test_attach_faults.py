@@ -54,7 +54,8 @@ class Asked:
     def again(self, watching: subprocess.Popen[str]) -> None:
         """Returns once ioflame has begun to look at the target and has done so, since the call."""
         # The first of them may be of a look that had begun, the second of the edge of a window, without a look.
-        until(lambda count=self.times + 3: self.times >= count, watching)  # type: ignore[misc]
+        # On a busy host each look takes long, and so comes seldom.
+        until(lambda count=self.times + 3: self.times >= count, watching, seconds=900)  # type: ignore[misc]
 
 
 def program(pid: int) -> Path:

@@ -35,8 +35,9 @@ def test_an_engine_is_profiled_by_our_client(engine: str, tmp_path: Path) -> Non
     collect = "perf ladder pmp" if engine != "rocksdb" else "perf"
     words = [f"--engine={engine}", "--client=ioflame", "--scale=smoke", "--duration=2", "--num-keys=100k"]
     words += ["--cache-size=1M", f"--db-dir={tmp_path}/db"]
-    # Of RocksDB each row has samples, however slow the disk is.
-    words += ["--config=iobuf"] * (engine == "rocksdb")
+    # Of RocksDB each row has samples, however slow the disk is. Of the others `auto` takes copied stacks, too, where a
+    # second of them is not lost on a busy host.
+    words += ["--config=iobuf"] if engine == "rocksdb" else ["--callgraph=dwarf", "--duration=4", "--freq=499"]
     run = measured(tmp_path / "runs", "profile", *words, f"--collect={collect}").run
     record = run.record
     assert (record.engine, record.missing, record.options["client"]) == (engine, [], "ioflame")

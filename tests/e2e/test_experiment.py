@@ -65,7 +65,7 @@ def test_an_interrupted_cell_is_measured_again_and_what_was_done_stays(
 ) -> None:
     own = tmp_path / "smaller.toml"
     own.write_text(_SMALL, encoding="utf-8")
-    words: list[str | Path] = ["experiment", own, "--scale=smoke", "--num-keys=400000", "--duration=6", "--users=1"]
+    words: list[str | Path] = ["experiment", own, "--scale=smoke", "--num-keys=400000", "--duration=8", "--users=1"]
     words += ["--callgraph=fp", "--db-dir", tmp_path / "db", "--out", tmp_path / "out"]
     interrupted = ioflame.start(*words)
     wait_for(interrupted, "warm-up: until")
@@ -99,7 +99,7 @@ def test_an_interrupted_cell_is_measured_again_and_what_was_done_stays(
     assert code in (0, 1) and open_run(step).record.checks == measured.checks, err
     for other, says in (
         ("--users=2", "runs of readrandom, 1 user: 1 then, not given now"),
-        ("--duration=4", "was begun with something else: duration: 6 then, 4 now"),
+        ("--duration=4", "was begun with something else: duration: 8 then, 4 now"),
         ("--freq=99", "was begun with something else: frequency: 999 then, 99 now"),
     ):
         assert says in refused(capsys, *words, other, "--resume", directory)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ground.system.held_process import HeldProcess
 from tests.folding.recordings import (
     CHAINS,
     SOURCE,
@@ -29,6 +30,7 @@ from tests.folding.recordings import (
 )
 from tests.folding.recordings import share_of_differences as difference
 from tests.programs import FRAMES, compiled
+from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
@@ -125,7 +127,7 @@ def test_several_events_are_kept_apart(build: Any, tmp_path: Path) -> None:
 
 
 def test_a_directory_with_a_file_for_each_thread_of_perf_names_the_command(build: Any, tmp_path: Path) -> None:
-    data = record(tmp_path / "perf.data", ["--threads", "-e", "cpu-clock", "-F", "999", "-g", "-a"], build("fp"), "300")
+    data = record(tmp_path / "perf.data", ["--threads", "-e", "cpu-clock", "-F", "999", "-g"], build("fp"), "300")
     assert data.is_dir()
     done = run("-q", data)
     assert done.returncode == 2
@@ -181,6 +183,7 @@ def test_run_time_code_of_a_container_has_the_names_that_lie_in_it(build: Any, t
         try:
             assert container.stdout is not None and container.stdout.readline()
             pid = int(Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text())
+            held = HeldProcess(pid)
             options = [*CHAINS, "-p", str(pid)]
             told = record_while_it_runs(tmp_path / "told.data", ["--namespaces", *options], pid)
             plain = record_while_it_runs(tmp_path / "plain.data", options, pid)
@@ -191,6 +194,8 @@ def test_run_time_code_of_a_container_has_the_names_that_lie_in_it(build: Any, t
             assert any(b"a->b" in stack for stack in direct(plain, "--jit")) == unasked
         finally:
             container.kill()
+    # It is killed with its parent, and ends when it next has a CPU.
+    until(lambda: not held.alive)
     # Its number may be another's by now.
     assert not any(b"a->b" in stack for stack in direct(told, "--jit"))
 
@@ -227,7 +232,9 @@ def test_page_faults_whose_periods_vary_or_not(build: Any, tmp_path: Path, optio
     ours = direct(data)
     # Half of a small program's page faults are the loader's, whose stubs of functions chosen at run time perf calls
     # `@plt`, without a name.
-    assert difference(ours, by_text(data)) < 0.02
+    theirs = by_text(data)
+    # With -F a single sample may weigh a third of all.
+    assert difference(ours, theirs) < 0.02 or (options[0] == "-F" and len(ours - theirs) == 1)
     assert "page-faults: total equal" in checked(data)
     found = stats(data, tmp_path)
     if options[0] == "-c":
