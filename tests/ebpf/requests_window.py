@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ebpf.losses import UNSEEN
 from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.request_attribution import (
@@ -86,7 +87,10 @@ class Seen:
         return self.traced.losses["no_end"] + self.traced.facts["unfinished"]
 
     def nothing_failed(self) -> None:
-        assert not failed(self.checks), self.checks
+        """But for requests whose end no program was run for, some in a row: of a few hundred they are too many."""
+        lost = {name for name, count in self.attribution.losses.items() if count}
+        passes = {"requests losses"} if lost <= UNSEEN else set()
+        assert not [check for check in failed(self.checks) if check.name not in passes], self.checks
 
 
 def is_at(file: SeenFile, path: Path) -> bool:

@@ -71,14 +71,14 @@ def test_a_signal_ends_the_window_and_no_program_is_left(
     await_counting(running)
     ours, before = programs_of(descendants([running.pid])), reads_of(loop)
     assert {programs()[number] for number in ours} >= {"io_start", "io_done", "rq_issue"}
-    # One of them may have begun before the window did.
-    until(lambda: reads_of(loop) > before + 10)
+    # One may have begun before the window did, and some in a row may end where the kernel runs no program.
+    until(lambda: reads_of(loop) >= before + 100)
     running.send_signal(signum)
     out, err = running.communicate()
     if signum == signal.SIGINT:
         assert running.returncode == EXIT_INTERRUPTED, err
         owners = {row["owner"] for row in json.loads(out)["rows"] if row["operation"] == "read"}
-        assert owners == {"process"}
+        assert owners == {"process"}, out + err
     # The kernel frees programs after a grace period.
     until(lambda: not ours & programs().keys(), every=0.05)
     until(lambda: not ioflame.left_behind(), every=0.05)

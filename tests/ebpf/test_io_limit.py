@@ -80,7 +80,9 @@ def test_slow_queries_name_the_limit_and_the_request(limited: Standin, tmp_path:
     load = limited.orders(f"1 {_FEW}")
     _, records = records_of(TailRequest(limited.pid, threshold_us=1), tmp_path, load, limited)
     sums = part_sums(records)
-    assert sums["throttle"] > sum(sums.values()) / 2 and sums["others_device"] < sums["throttle"] / 10
+    # The limit holds back what came too soon: of reads that wait long for a CPU, less.
+    others = sum(sums.values()) - sums["run_queue"] - sums["on_cpu"]
+    assert sums["throttle"] > others / 2 and sums["others_device"] < sums["throttle"] / 10
     assert sum(sum(span.is_request for span in one.spans) != 1 for one in records) <= _UNSEEN
 
 
