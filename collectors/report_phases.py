@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from itertools import dropwhile
 from pathlib import Path
 
 from collectors.counts import Count, Counted
@@ -118,8 +119,8 @@ class ReportedPhase:
 
     @property
     def rate(self) -> float:
-        """Operations a second, by the last lines; 0 before the first."""
-        last = self.report.rates[-3:]
+        """Operations a second, by the last lines from the first operation on; 0 before it."""
+        last = list(dropwhile(lambda rate: not rate, self.report.rates))[-3:]
         return sum(last) / len(last) / self.interval if last else 0.0
 
 

@@ -13,50 +13,62 @@ import contextlib
 import os
 import re
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
+
+from ground.system.proc_stat import stat_fields
 
 # The kernel gives no stack pointer of a thread that runs or waits for a CPU; one that reads from a device soon waits
 # for it again, on a quiet host.
 _PATIENCE_SECONDS = 0.1
-_MAPPED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ (\d+)", re.MULTILINE)
+_READABLE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r", re.MULTILINE)
+# glibc has no name for it.
+_GET_ROBUST_LIST = {"x86_64": 274, "aarch64": 100}.get(os.uname().machine)
+_START_OF_STACK = 25  # field 28 of /proc/PID/stat, as `stat_fields` counts
 
 
 def touch_stacks(pid: int, reach: int) -> None:
     """Reads what perf may copy of each thread's stack.
 
-    reach: bytes that perf copies of a stack. Around the stack pointers that the kernel tells, and of each mapping above
-    a guard page (so glibc and musl lay out a thread's stack) twice as much of its top, where the thread began: its own
-    data, of some KiB, are above its first frame. Nothing is stopped, and nothing of what is read is kept. OSError
-    without the rights to trace the process, or when it has ended.
+    reach: bytes that perf copies of a stack. They are read around each stack pointer that the kernel tells, and twice
+    as many below where each thread began, whether it runs or not. Nothing is stopped, and nothing of what is read is
+    kept. OSError without the rights to trace the process, or when it has ended.
     """
-    pointers = _stack_pointers(pid)
-    mapped = list(_mapped(Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")))
-    areas = [(max(start, end - 2 * reach), end) for start, end, above_guard in mapped if above_guard]
-    for pointer in pointers:
-        holds = ((start, end) for start, end, _ in mapped if start <= pointer < end)
-        areas += [(max(start, pointer - reach), min(end, pointer + reach)) for start, end in holds]
+    areas = [(pointer - reach, pointer, pointer + reach) for pointer in _stack_pointers(pid)]
+    areas += [(begin - 2 * reach, begin - 1, begin) for begin in _beginnings(pid)]
+    maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+    mapped = [(int(start, 16), int(end, 16)) for start, end in _READABLE.findall(maps)]
+    starts = [start for start, _ in mapped]
     page = os.sysconf("SC_PAGESIZE")
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     try:
-        for first, end in areas:
+        for first, within, last in areas if mapped else ():
+            start, end = mapped[max(bisect_right(starts, within) - 1, 0)]
             # Of a thread that has ended meanwhile the stack may be gone.
             with contextlib.suppress(OSError):
-                for address in range(first - first % page, end, page):
+                for address in range(max(first - first % page, start), min(last, end), page):
                     os.pread(memory, 1, address)
     finally:
         os.close(memory)
 
 
-def _mapped(maps: str) -> Iterator[tuple[int, int, bool]]:
-    """Start and end of each mapping of /proc/PID/maps that can be read; whether a guard page is right below it."""
-    guarded = -1
-    for start_text, end_text, rights, inode in _MAPPED.findall(maps):
-        start, end = int(start_text, 16), int(end_text, 16)
-        if rights == "---p":
-            guarded = end
-        elif rights[0] == "r":
-            yield start, end, start == guarded and rights == "rw-p" and inode == "0"
+def _beginnings(pid: int) -> Iterator[int]:
+    """Near where each thread's stack begins: of the first by the kernel, of the others by their list of robust mutexes,
+    which glibc keeps in what it has of a thread, above its first frame. musl has one only once it is needed."""
+    if begin := int(stat_fields(f"/proc/{pid}/stat")[_START_OF_STACK]):
+        yield begin
+    if _GET_ROBUST_LIST is None:
+        return
+    import ctypes  # only where it is needed: it takes a while
+
+    libc, head, size = ctypes.CDLL(None), ctypes.c_void_p(), ctypes.c_size_t()
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        if int(thread.name) != pid:
+            libc.syscall(_GET_ROBUST_LIST, int(thread.name), ctypes.byref(head), ctypes.byref(size))
+            if head.value:
+                yield head.value
+            head.value = None
 
 
 def _stack_pointers(pid: int) -> list[int]:

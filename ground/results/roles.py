@@ -37,11 +37,16 @@ def roles_of_threads(
     return roles
 
 
+def named_alike(names: Mapping[int, str], pid: int) -> list[int]:
+    """The tids of the threads that bear the name of the first one, in the order of their start."""
+    return sorted(tid for tid, name in names.items() if name == names.get(pid) and tid != pid)
+
+
 def client_roles(
     names: Mapping[int, str], pid: int, clients: int, *, with_writer: bool, writes: bool
 ) -> dict[int, str]:
     """Of the threads that a client starts under its own name, as `roles_of_threads` says."""
-    own = sorted(tid for tid, name in names.items() if name == names.get(pid) and tid != pid)
+    own = named_alike(names, pid)
     started = own[-(clients + with_writer) :] if clients else []
     found = dict.fromkeys(started, WRITER if writes else READER)
     if with_writer and len(started) == clients + 1:

@@ -206,6 +206,7 @@ def _of_benchmark(
     if bench.phase is None:
         reporter.warn(bench.without_count)
         return options, WHOLE
+    bench.await_begin()
     roles = bench.roles
     options = replace(options, counts=bench.counts(roles))
     reporter.line(f"queries are counted by {bench.phase.count.what}")

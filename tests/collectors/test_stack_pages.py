@@ -13,6 +13,7 @@ from collectors.stack_pages import touch_stacks
 from folding.stackfold import fold, stackfold_binary
 from ground.results.profile import FoldStats
 from ground.system.binaries import built_binary
+from ground.system.held_process import HeldProcess
 from ground.system.process import Children
 from tests.collectors.conftest import StartThreads, recording, thread_states, until_burnt
 from tests.folding.recordings import record_while_it_runs
@@ -26,8 +27,14 @@ def perf_record(pid: int, data: Path) -> None:
     record_while_it_runs(data, graph, *(tid for tid in thread_states(pid) if tid != pid))
 
 
-def by_touching(pid: int, _: Path) -> None:
-    touch_stacks(pid, COPIED_BYTES)
+def by_touching_what_waits(pid: int, _: Path) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("collectors.stack_pages._beginnings", lambda _: [])
+        # Of a thread that waits for a CPU it is not known where its stack is.
+        target = HeldProcess(pid)
+        target.stop()
+        touch_stacks(pid, COPIED_BYTES)
+        target.go_on()
 
 
 def by_touching_what_runs(pid: int, _: Path) -> None:
@@ -45,7 +52,7 @@ def by_the_command_that_stackfold_advises(pid: int, data: Path) -> None:
     subprocess.run([str(built_binary("stacksampler")), *words[1:]], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("mend", [by_touching, by_touching_what_runs, by_the_command_that_stackfold_advises])
+@pytest.mark.parametrize("mend", [by_touching_what_waits, by_touching_what_runs, by_the_command_that_stackfold_advises])
 def test_a_page_never_written_to_cuts_copies_until_it_was_read(
     threads: StartThreads, tmp_path: Path, mend: Callable[[int, Path], None]
 ) -> None:

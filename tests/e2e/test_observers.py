@@ -51,8 +51,9 @@ def test_the_observers_windows_are_those_of_the_run(run: Run) -> None:
         ("requests", read_attribution(run.path(Files.REQUEST_ATTRIBUTION))),
     ):
         # Opened just before the counters are read, and closed just after; requests alone have a window of their own.
-        turns = getattr(seen, "turns", []) or [(seen.start_ns, seen.end_ns)]
-        assert kind != "requests" or len(turns) == 1
+        own = getattr(seen, "turns", [])
+        assert bool(own) == (kind != "requests")
+        turns = own or [(seen.start_ns, seen.end_ns)]
         for (begin, end), around in zip(turns, run.record.of_kind(kind), strict=True):
             assert begin <= around.start_ns < around.end_ns <= end
 

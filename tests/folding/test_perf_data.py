@@ -233,8 +233,8 @@ def test_page_faults_whose_periods_vary_or_not(build: Any, tmp_path: Path, optio
     # Half of a small program's page faults are the loader's, whose stubs of functions chosen at run time perf calls
     # `@plt`, without a name.
     theirs = by_text(data)
-    # With -F a single sample may weigh a third of all.
-    assert difference(ours, theirs) < 0.02 or (options[0] == "-F" and len(ours - theirs) == 1)
+    # With -F there may be no more than four samples.
+    assert difference(ours, theirs) < 0.02 or (options[0] == "-F" and len(ours - theirs) == 1 < len(ours) < 20)
     assert "page-faults: total equal" in checked(data)
     found = stats(data, tmp_path)
     if options[0] == "-c":

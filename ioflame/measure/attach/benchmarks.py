@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from collectors.report_phases import QueriesBesideWriter, ReportedPhase, ReportP
 from collectors.rocksdb_clients import argv_of, has_open, open_database, thread_names, version_in, working_directory
 from ground.errors import MeasurementError
 from ground.results.record import RunRecord
-from ground.results.roles import WRITER, client_roles
+from ground.results.roles import WRITER, client_roles, named_alike
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import named_fields
 from ioflame.measure.attach.session import WHOLE, Part
@@ -20,6 +21,7 @@ from workloads.registry import DEFAULT_ENGINE, engine_named
 
 # A benchmark is there to be measured: samples a second and CPU, as of a profile.
 BENCHMARK_FREQUENCY = 999
+_LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,20 @@ class Benchmark:
     name: str
     phase: ReportedPhase | None
 
+    def await_begin(self) -> None:
+        """Returns once all of its threads have started, or it has ended."""
+        phase = self.phase
+        while phase is not None and phase.going and not phase.failed and not phase.has_begun:
+            # One more writes the report, and begins before them.
+            if len(named_alike(thread_names(self.process), self.process.pid)) > self._needs:
+                return
+            time.sleep(_LOOK_SECONDS)
+
+    @property
+    def _needs(self) -> int:
+        """How many threads it starts for its operations."""
+        return self.command.clients(self.name) + self.command.has_writer(self.name)
+
     @property
     def roles(self) -> dict[int, str]:
         """Of its own threads, by tid: they all bear its name. To be asked once they have started."""
@@ -42,7 +58,7 @@ class Benchmark:
         names, writes = thread_names(self.process), self.command.writes(self.name)
         found = client_roles(names, self.process.pid, clients, with_writer=beside, writes=writes)
         # Fewer than it needs: they have not all started.
-        return found if self.name and len(found) == clients + beside else {}
+        return found if self.name and len(found) == self._needs else {}
 
     def counts(self, roles: Mapping[int, str]) -> dict[str, Counted]:
         """By kind of operation, where a writer's are counted apart from the queries; "" for all together."""

@@ -202,18 +202,20 @@ class CommandRunner:
     def _watch_benchmark(
         self, process: HeldProcess, target: Target, bench: BenchCommand, name: str, phase: ReportedPhase
     ) -> None:
-        # Its threads are told by their number, and its rate is known.
-        while phase.going and not phase.has_begun and not phase.failed:
+        # With its first line its rate is known.
+        while phase.going and not phase.report.rates and not phase.failed:
             time.sleep(_LOOK_SECONDS)
+        running = Benchmark(process, bench, name, phase)
+        running.await_begin()
         if not phase.going:
-            self._leave_out(name, "ended within its first second")
+            self._leave_out(name, "ended before it was under way")
             return
 
         def left() -> float:
             return seconds_left(bench, name, phase)
 
         lasts = bench.seconds(name) is not None
-        run = self._measure(BenchmarkPhase(process, target, name, Benchmark(process, bench, name, phase), left, lasts))
+        run = self._measure(BenchmarkPhase(process, target, name, running, left, lasts))
         # Its lines are gone once the next one has begun.
         while phase.going:
             time.sleep(_LOOK_SECONDS)

@@ -25,8 +25,8 @@ impl RecordTime {
 
     /// In ns of the recording's clock; 0 if it has none.
     ///
-    /// Where several recordings are told of a BPF program, Linux makes each record as large as the one before it and
-    /// what follows its own fields once more (seen on 6.18): at its end is what the buffer held before. The time of
+    /// Where several recordings are told of a BPF program, Linux (seen on 6.18) makes the record larger for each of
+    /// them, by thread, time, ids and CPU once more: what is at its end is then what the buffer held before. The time of
     /// these two kinds is looked for from the front.
     pub fn of(&self, kind: u32, body: &[u8]) -> u64 {
         if self.from_end == 0 {
