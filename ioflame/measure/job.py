@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -141,7 +142,8 @@ class Planned:
 
     def seconds_of_windows(self, names: Sequence[str]) -> float:
         """Of those that take no turns, with the plain ones beside them, and what starts and ends them."""
-        windows = sum(self.seconds_of(name) + self.duration + _OBSERVER_SLACK_SECONDS for name in names)
+        slack = _OBSERVER_SLACK_SECONDS * self._queued
+        windows = sum(self.seconds_of(name) + self.duration + slack for name in names)
         return windows + self.duration * bool(names or not self.watching)
 
     @property
@@ -173,7 +175,12 @@ class Planned:
             lasting += max(self._longest_warm_up - self.usual_warm_up - fewer, 0)
         if "perf" in self.in_turns:
             slack += _FIRST_LOOK_SECONDS
-        return int(lasting + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
+        return int(lasting + slack * self._queued)
+
+    @functools.cached_property
+    def _queued(self) -> float:
+        """How many times longer than on a quiet host things take here, by the load before."""
+        return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED)
 
     @property
     def asked_seconds(self) -> int:

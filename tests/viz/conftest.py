@@ -44,7 +44,7 @@ class Pages:
             color_scheme="dark" if dark else "light", java_script_enabled=scripts, accept_downloads=True
         )
         # Says no more than that a page did not do it at all: 30 s have passed on a host with forty busy processes.
-        context.set_default_timeout(120_000)
+        context.set_default_timeout(600_000)
         return context.new_page()
 
     def give_back(self, page: Page, dark: bool, scripts: bool, own: bool) -> None:
