@@ -43,8 +43,10 @@ def touch_stacks(pid: int, reach: int) -> None:
     page = os.sysconf("SC_PAGESIZE")
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     try:
-        for first, within, last in areas if mapped else ():
-            start, end = mapped[max(bisect_right(starts, within) - 1, 0)]
+        for first, within, last in areas:
+            start, end = mapped[bisect_right(starts, within) - 1] if mapped else (0, 0)
+            if not start <= within < end:
+                continue
             # Of a thread that has ended meanwhile the stack may be gone.
             with contextlib.suppress(OSError):
                 for address in range(max(first - first % page, start), min(last, end), page):
